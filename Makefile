@@ -1,0 +1,45 @@
+.DEFAULT_GOAL := help
+.PHONY: help setup arms plan test check bench clean
+PYTHON ?= python3
+PROFILE ?= vllm-cpu-tiny-hybrid
+EXPERIMENT ?= three-arm
+BIN := .venv/bin
+
+help:  ## Show the targets
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
+
+setup: .venv/.installed  ## Make .venv with the command vllm-arms
+
+.venv/.installed: pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit("vllm-arms needs Python 3.11 or newer; try make PYTHON=python3.11" if sys.version_info < (3, 11) else 0)'
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	@touch $@
+
+# `pip install --group` came with pip 25.1.
+.venv/.installed-dev: .venv/.installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --group dev
+	@touch $@
+
+arms: .venv/.installed  ## Set everything up and run the three arms; PROFILE=NAME for another server
+	$(BIN)/vllm-arms run $(EXPERIMENT) --profile $(PROFILE)
+
+plan: .venv/.installed  ## Show what `make arms` would do, and start nothing
+	$(BIN)/vllm-arms plan $(EXPERIMENT) --profile $(PROFILE)
+
+test: .venv/.installed-dev  ## Set everything up and run the tests, a real vLLM included
+	$(BIN)/pytest
+
+check: .venv/.installed-dev  ## Formatting, lint, types, layers, docstrings of tests
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/interrogate --quiet tests
+
+bench: .venv/.installed  ## Print what the orchestrator costs; needs the prepared engine
+	$(BIN)/python tests/bench_arms.py
+
+clean:  ## Remove .venv; prepared engines stay in the cache folder
+	rm -rf .venv

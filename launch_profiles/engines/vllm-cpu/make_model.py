@@ -1,0 +1,153 @@
+"""Make a tiny random hybrid model with an MTP head: `make_model.py TOKENIZER_JSON FOLDER`.
+
+Runs under the engine's own interpreter, which has torch and transformers, and reads nothing from
+a network. The same tokenizer gives the same bytes: every random number comes from a seed below.
+The model says nothing sensible and need not: the question is whether equal requests get equal
+logits, and that needs real arithmetic, not a trained mind.
+
+Architecture: Qwen3-Next, three layers with a recurrent state for one with attention (the hybrid
+kind whose prefix cache is under test) and one layer for multi-token prediction.
+"""
+
+import argparse
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save_file
+from tokenizers import Tokenizer
+from transformers import Qwen3NextConfig, Qwen3NextForCausalLM
+
+SEED = 0
+MTP_SEED = 7
+"""A seed of its own: a change of the MTP head leaves the rest of the model as it was."""
+
+HIDDEN_SIZE = 512
+"""Measured: below 512 no document ever diverged, because the matrix product then computes the
+same bits for a row whatever the number of rows beside it."""
+
+INITIALIZER_STD = 0.08
+"""Wide enough that the logits depend on the whole prompt; 0.02, the usual, makes them nearly
+flat."""
+
+SIZES: dict[str, Any] = {
+    "hidden_size": HIDDEN_SIZE,
+    "intermediate_size": 2 * HIDDEN_SIZE,
+    "num_hidden_layers": 4,
+    "layer_types": ["linear_attention"] * 3 + ["full_attention"],
+    # Plain MLPs in the middle: mixed-origin states first show their other bits there.
+    "mlp_only_layers": [1, 2],
+    "num_attention_heads": 8,
+    "num_key_value_heads": 8,
+    "head_dim": 64,
+    "linear_num_key_heads": 2,
+    "linear_num_value_heads": 2,
+    "linear_key_head_dim": 64,
+    "linear_value_head_dim": 64,
+    "linear_conv_kernel_dim": 4,
+    "num_experts": 4,
+    "num_experts_per_tok": 2,
+    "moe_intermediate_size": 128,
+    "shared_expert_intermediate_size": 128,
+    "max_position_embeddings": 32768,
+    "initializer_range": INITIALIZER_STD,
+    "tie_word_embeddings": False,
+}
+
+CHAT_TEMPLATE = (
+    "{% for message in messages %}"
+    "<|im_start|>{{ message['role'] }}\n{{ message['content'] }}<|im_end|>\n"
+    "{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+"""ChatML, the form that the Qwen family uses."""
+
+
+def main() -> None:
+    """Write a folder that vLLM can serve: weights, configuration, tokenizer, chat template."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("tokenizer", type=Path, help="a tokenizer.json")
+    parser.add_argument("folder", type=Path, help="made if it is missing")
+    arguments = parser.parse_args()
+    arguments.folder.mkdir(parents=True, exist_ok=True)
+
+    tokenizer = Tokenizer.from_file(str(arguments.tokenizer))
+    config = Qwen3NextConfig(
+        vocab_size=tokenizer.get_vocab_size(),
+        eos_token_id=tokenizer.token_to_id("<|im_end|>"),
+        pad_token_id=tokenizer.token_to_id("<|endoftext|>"),
+        bos_token_id=None,  # nothing is put before a prompt: its tokens are those that were sent
+        **SIZES,
+    )
+    weights = random_weights(config)
+    save_file(weights, arguments.folder / "model.safetensors", metadata={"format": "pt"})
+    write_configuration(config, arguments.folder)
+    write_tokenizer(arguments.tokenizer, arguments.folder)
+    print(f"{sum(tensor.numel() for tensor in weights.values())} parameters")
+
+
+def random_weights(config: Qwen3NextConfig) -> dict[str, torch.Tensor]:
+    """Initialise the model as transformers does, and an MTP head in the image of its last layer."""
+    torch.manual_seed(SEED)
+    model = Qwen3NextForCausalLM(config).to(torch.bfloat16)
+    weights = {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
+
+    generator = torch.Generator().manual_seed(MTP_SEED)
+
+    def random(*shape: int) -> torch.Tensor:
+        return (torch.randn(*shape, generator=generator) * INITIALIZER_STD).to(torch.bfloat16)
+
+    attention_layer = f"model.layers.{config.num_hidden_layers - 1}."
+    for name in [name for name in weights if name.startswith(attention_layer)]:
+        tensor = weights[name]
+        # Vectors are the gains of norms: drawn at random they would damp the head.
+        drawn = tensor.clone() if tensor.ndim == 1 else random(*tensor.shape)
+        weights["mtp.layers.0." + name.removeprefix(attention_layer)] = drawn
+    weights["mtp.fc.weight"] = random(config.hidden_size, 2 * config.hidden_size)
+    for norm in ("norm", "pre_fc_norm_hidden", "pre_fc_norm_embedding"):
+        # Zero is the neutral gain: this architecture's norms multiply by 1 + weight.
+        weights[f"mtp.{norm}.weight"] = torch.zeros(config.hidden_size, dtype=torch.bfloat16)
+    return weights
+
+
+def write_configuration(config: Qwen3NextConfig, folder: Path) -> None:
+    """Write config.json with what vLLM looks for: the architecture, the type, the MTP layer."""
+    content = json.loads(config.to_json_string(use_diff=False))
+    content |= {
+        "architectures": [Qwen3NextForCausalLM.__name__],
+        "dtype": "bfloat16",
+        "num_nextn_predict_layers": 1,
+    }
+    write_json(folder / "config.json", content)
+    write_json(
+        folder / "generation_config.json",
+        {"eos_token_id": config.eos_token_id, "pad_token_id": config.pad_token_id},
+    )
+
+
+def write_tokenizer(tokenizer_file: Path, folder: Path) -> None:
+    """Copy the tokenizer, and tell transformers how to load it and how a chat is written."""
+    shutil.copyfile(tokenizer_file, folder / "tokenizer.json")
+    write_json(
+        folder / "tokenizer_config.json",
+        {
+            "tokenizer_class": "PreTrainedTokenizerFast",
+            "eos_token": "<|im_end|>",
+            "pad_token": "<|endoftext|>",
+            "additional_special_tokens": ["<|im_start|>", "<|im_end|>"],
+            "clean_up_tokenization_spaces": False,
+            "model_max_length": SIZES["max_position_embeddings"],
+            "chat_template": CHAT_TEMPLATE,
+        },
+    )
+
+
+def write_json(path: Path, content: dict[str, Any]) -> None:
+    """Write one of the small files, readable for a person."""
+    path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,54 @@
+"""vllm-arms: one fresh vLLM server per arm, and what their answers prove.
+
+Glossary. These words are used with these meanings, in code and in reports.
+
+Experiment
+    A question in words, with the arms, documents and sizes that answer it (`arms/NAME.toml`).
+Launch profile
+    One way to start a server (`launch_profiles/NAME.toml`).
+Plan
+    Experiment × launch profile with nothing left to decide: token ids, salts, order, arguments.
+Start
+    One fresh server, from the first line of its log to its end.
+Arm
+    One server configuration, on a start of its own.
+Cell
+    A sequence of requests under one `cache_salt`: `reference` (B × N alone) or
+    `contaminated` (A, then B × N).
+Request A, request B
+    Share the beginning of a document and differ in question, response schema and length.
+    A warms the cache; B is what is measured.
+Repeat
+    One sending of B in a cell; counted from 1.
+Grid, block
+    The prefix cache's block size in tokens, also called the grid.
+Hit group
+    The repeats of a cell that were served the same number of cached tokens.
+Probe
+    One request to the server. Sent once, never retried.
+Exchange
+    The raw bytes of a probe and of its answer, with times.
+Observation
+    An exchange, decoded: for every generated token the chosen id and its candidates.
+Candidate
+    A token id with its log probability; the server lists the k most probable ones.
+Cut
+    The lowest log probability in a top-k list. Candidates that tie there are in or out by chance.
+Digest
+    SHA-256 over the top-k lists of all generated tokens, under a versioned scheme.
+Variant
+    The repeats whose answers are numerically equal; named A, B, C … in order of appearance.
+Checkpoint
+    The recurrent state saved where a chunk of a prefill ends on a block boundary.
+Eligible
+    A cell in which a restored block or state was computed in a chunk with other bounds than in
+    B's reference cell. Necessary for the effect, not sufficient.
+Fact, finding
+    What a log line or a metric says about the server; a finding affects the result.
+Gate
+    A condition without which a cell is evidence of nothing.
+Pattern
+    How a cell's variants lie: among its repeats, and against its reference cells.
+Verdict
+    `stable`, `diverged` or `inconclusive`, with the reason and with what it does not cover.
+"""

@@ -1,0 +1,1 @@
+"""The only rooms with doors to the outside: files, processes, sockets, the machine."""

@@ -1,0 +1,129 @@
+"""An arm's server: started, ready, asked, stopped. What the runner knows of a runtime."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import httpx
+import structlog
+
+from orchestrator.adapters.http_probe import ServerClient
+from orchestrator.adapters.log_tail import LogTail
+from orchestrator.adapters.process_server import ServerProcess, free_port, running_process
+from orchestrator.adapters.readiness import OnWait, Waiting, check_declared, wait_until_healthy
+from orchestrator.errors import ProbeError, ServerDiedError
+from orchestrator.metrics import counter_lines, read_metrics
+from orchestrator.model.engine import EngineFacts
+from orchestrator.model.exchange import Exchange
+from orchestrator.model.plan import ArmPlan, ProbePlan
+
+log = structlog.get_logger()
+
+Keep = Callable[[Exchange], None]
+
+_SETTLE_LIMIT_S = 2.0
+"""The counters of a request are written by the engine's next report, usually before its answer
+arrives; a page that still lacks it after this is taken as it is, and a gate will say so."""
+
+_LAST_LINES_S = 0.5
+"""After a failed request: for the traceback to reach the log."""
+
+
+class ArmServer:
+    """A ready server."""
+
+    def __init__(
+        self, process: ServerProcess, client: ServerClient, tail: LogTail, path: str, keep: Keep
+    ) -> None:
+        self._process = process
+        self._client = client
+        self._tail = tail
+        self._path = path
+        self._keep = keep
+
+    def ask(self, probe: ProbePlan, body: bytes) -> Exchange:
+        """Put one request, once; its bytes are kept before this returns or raises.
+
+        Raises:
+            ProbeError: No whole answer, or not status 200; with the root cause from the log.
+            ServerDiedError: The server ended; likewise.
+        """
+        self._process.check_alive()
+        try:
+            return self._client.send(probe, self._path, body, self._keep)
+        except (ProbeError, ServerDiedError) as error:
+            died = self._process.wait_for_exit(_LAST_LINES_S)
+            cause = self._tail.root_cause() or "its log names no cause"
+            if died:
+                ended = self._process.how_it_ended()
+                raise ServerDiedError(f"{error}; the server ended: {ended}; {cause}") from error
+            raise ProbeError(f"{error}; {cause}") from error
+
+    def page(self, path: str) -> str | None:
+        """A page as text; `None` when the server does not give it."""
+        try:
+            return self._client.page(path)
+        except httpx.HTTPError:
+            return None
+
+    def counters(self, *, finished: int | None) -> str:
+        """The lines of the metrics page that count, once the request before is counted.
+
+        Args:
+            finished: How many requests the server must have finished in all; `None` to take the
+                page as it is.
+
+        Returns:
+            An empty text when the page cannot be had: unknown, not zero.
+        """
+        deadline = time.monotonic() + _SETTLE_LIMIT_S
+        while True:
+            lines = counter_lines(self.page("/metrics") or "")
+            seen = read_metrics(lines).requests_finished
+            if finished is None or seen is None or seen >= finished:
+                return lines
+            if time.monotonic() > deadline or self._process.wait_for_exit(0.005):
+                return lines
+
+
+@contextmanager
+def running_arm_server(
+    arm: ArmPlan,
+    *,
+    ready_body: bytes,
+    path: str,
+    log_file: Path,
+    keep: Keep,
+    on_wait: OnWait,
+    hurry: threading.Event,
+) -> Iterator[tuple[ArmServer, EngineFacts]]:
+    """Start an arm's server, wait until it really answers, and stop it when the block is left.
+
+    The order of the end: our connections, SIGTERM, grace, SIGKILL. The log is complete on disk
+    at every moment, since the server writes it itself.
+
+    Raises:
+        ArmError: It died, did not become ready, or is not what was declared.
+        HostError: It could not be started or killed.
+    """
+    port = free_port()
+    with ExitStack() as cleanup:
+        process = cleanup.enter_context(
+            running_process(arm.launch, port=port, log_file=log_file, hurry=hurry)
+        )
+        client = ServerClient(port, timeout_s=arm.launch.request_timeout_s)
+        cleanup.callback(client.close)
+        process.on_exit(client.server_ended)
+        tail = LogTail(log_file)
+        cleanup.callback(tail.close)
+        waiting = Waiting(
+            process=process, client=client, tail=tail, port=port, limits=arm.launch.ready
+        )
+        wait_until_healthy(waiting, on_wait)
+        server = ArmServer(process, client, tail, path, keep)
+        server.ask(arm.ready_probe, ready_body)
+        facts = check_declared(waiting, arm.declared)
+        log.info("server.ready", waited_s=round(facts.ready_after_s, 1), port=port)
+        yield server, facts

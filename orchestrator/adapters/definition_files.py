@@ -1,0 +1,127 @@
+"""TOML ↔ types; the only reader of `arms/` and `launch_profiles/`."""
+
+import json
+import tomllib
+import unicodedata
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import ValidationError
+
+from orchestrator.errors import DefinitionError
+from orchestrator.model.experiment import Document, Experiment
+from orchestrator.model.profile import LaunchProfile
+from orchestrator.model.record import Record
+
+R = TypeVar("R", bound=Record)
+
+
+class Definitions:
+    """The definitions of one project folder, which holds `arms/` and `launch_profiles/`."""
+
+    def __init__(self, root: Path) -> None:
+        self.documents_dir = root / "arms" / "documents"
+        self.engines_dir = root / "launch_profiles" / "engines"
+        self._arms = root / "arms"
+        self._profiles = root / "launch_profiles"
+
+    def experiment(self, name: str) -> Experiment:
+        """Read `arms/NAME.toml`; `name` may also be that file's path.
+
+        Raises:
+            DefinitionError: No such file, no TOML, or not a valid experiment.
+        """
+        return _read(_find(self._arms, name, "experiment"), Experiment)
+
+    def profile(self, name: str) -> LaunchProfile:
+        """Read `launch_profiles/NAME.toml`; `name` may also be that file's path.
+
+        Raises:
+            DefinitionError: No such file, no TOML, or not a valid profile.
+        """
+        return _read(_find(self._profiles, name, "launch profile"), LaunchProfile)
+
+    def documents(self, experiment: Experiment) -> dict[str, Document]:
+        """Every document that the experiment names, its warm-up document included.
+
+        Raises:
+            DefinitionError: One is missing, or its file or text is not valid.
+        """
+        where = f"arms/{experiment.name}.toml"
+        panel = [(f"documents.{i}", name) for i, name in enumerate(experiment.documents)]
+        return {
+            name: self._document(name, where, key)
+            for key, name in [*panel, ("warm_up_document", experiment.warm_up_document)]
+        }
+
+    def _document(self, name: str, where: str, key: str) -> Document:
+        definition, text_file = (self.documents_dir / f"{name}{end}" for end in (".toml", ".txt"))
+        for path in (definition, text_file):
+            if not path.is_file():
+                known = sorted(path.stem for path in self.documents_dir.glob("*.toml"))
+                raise DefinitionError(
+                    where, f"{key}: no file {path}; there are {', '.join(known) or 'none'}"
+                )
+        values = _table(definition)
+        for key_set_here in ("name", "text"):
+            if key_set_here in values:
+                raise DefinitionError(definition, f"{key_set_here}: unknown key")
+        try:
+            text = unicodedata.normalize("NFC", text_file.read_text(encoding="utf-8"))
+        except UnicodeDecodeError as error:
+            raise DefinitionError(text_file, f"is not UTF-8: {error}") from error
+        document = _validate(definition, values | {"name": name, "text": text}, Document)
+        for task, schema in (("a", document.a), ("b", document.b)):
+            try:
+                json.loads(schema.response_schema)
+            except json.JSONDecodeError as error:
+                raise DefinitionError(
+                    definition, f"{task}.response_schema: is no JSON: {error}"
+                ) from error
+        return document
+
+
+def _find(folder: Path, name: str, what: str) -> Path:
+    path = Path(name) if name.endswith(".toml") else folder / f"{name}.toml"
+    if not path.is_file():
+        known = sorted(file.stem for file in folder.glob("*.toml"))
+        raise DefinitionError(path, f"there is no such {what}; there are {', '.join(known)}")
+    return path
+
+
+def _read(path: Path, kind: type[R]) -> R:
+    record = _validate(path, _table(path), kind)
+    if getattr(record, "name", path.stem) != path.stem:
+        raise DefinitionError(path, f"name: must be {path.stem!r}, the file's own name")
+    return record
+
+
+def _table(path: Path) -> dict[str, object]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise DefinitionError(path, f"is no TOML: {error}") from error
+
+
+def _validate(path: Path, values: dict[str, object], kind: type[R]) -> R:
+    try:
+        # Through JSON, so that strict types hold and a list still becomes a tuple.
+        return kind.from_json(json.dumps(values))
+    except TypeError as error:
+        raise DefinitionError(
+            path, f"has a value that is no text, number, list: {error}"
+        ) from error
+    except ValidationError as error:
+        raise DefinitionError(path, _problems(error)) from error
+
+
+def _problems(error: ValidationError) -> str:
+    told = []
+    for problem in error.errors(include_url=False):
+        key = ".".join(str(part) for part in problem["loc"])
+        message = (
+            "unknown key" if problem["type"] == "extra_forbidden"
+            else problem["msg"].removeprefix("Value error, ")
+        )  # fmt: skip
+        told.append(f"{key}: {message}" if key else message)
+    return "; ".join(told)

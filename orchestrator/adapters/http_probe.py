@@ -1,0 +1,158 @@
+"""One request → raw bytes and latency. Never retries, never parses."""
+
+import threading
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import Any
+
+import httpx
+
+from orchestrator.errors import ProbeError, ServerDiedError
+from orchestrator.model.exchange import Exchange, ExchangeTimes
+from orchestrator.model.plan import ProbePlan
+
+LARGEST_ANSWER_BYTES = 64 * 2**20
+"""An answer of 4096 tokens with 100 candidates each is about 25 MB; more is no answer to us."""
+
+_LAST_WORDS_S = 0.1
+"""How long a request may still deliver after the server's exit was noticed."""
+
+
+class ServerClient:
+    """The one connection to a server, and the thread that waits on it.
+
+    The caller waits on two things at once, the answer and the server's exit, so that an exit is
+    noticed at once even where the connection stays open.
+    """
+
+    def __init__(
+        self, port: int, *, timeout_s: float, largest_answer_bytes: int = LARGEST_ANSWER_BYTES
+    ) -> None:
+        self._largest_answer_bytes = largest_answer_bytes
+        self._sockets: list[Any] = []
+        self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="probe")
+        self._server_ended = threading.Event()
+        self._wake = threading.Event()
+        self.http = httpx.Client(
+            base_url=f"http://127.0.0.1:{port}",
+            timeout=timeout_s,
+            trust_env=False,  # a proxy between us and our own server would be a second suspect
+        )
+
+    def server_ended(self) -> None:
+        """To be called, from any thread, when the server's process ends."""
+        self._server_ended.set()
+        self._wake.set()
+
+    def send(
+        self, probe: ProbePlan, path: str, body: bytes, keep: Callable[[Exchange], None]
+    ) -> Exchange:
+        """Send one request, once.
+
+        Args:
+            probe: What the exchange is filed under.
+            path: The endpoint.
+            body: The request's body, sent as it is.
+            keep: Called from the sending thread with whatever came, before anybody looks at it
+                and also when nobody waits for it any more.
+
+        Raises:
+            ProbeError: No whole answer came, or its status is not 200. It was kept all the same.
+            ServerDiedError: The server ended before the answer came.
+        """
+        self._wake.clear()
+        future = self._worker.submit(self._exchange, probe, path, body, keep)
+        future.add_done_callback(lambda _: self._wake.set())
+        try:
+            self._wait(future)
+        except BaseException:
+            self.disconnect()
+            raise
+        exchange = future.result()
+        if exchange.times.error is not None:
+            raise ProbeError(f"{probe.id}: {exchange.times.error}")
+        if exchange.times.status != httpx.codes.OK:
+            start = exchange.response[:300].decode("utf-8", "replace")
+            raise ProbeError(f"{probe.id}: HTTP {exchange.times.status}: {start}")
+        return exchange
+
+    def page(self, path: str) -> str:
+        """A page of the server as text, for everything that is not a probe.
+
+        Raises:
+            httpx.HTTPError: It could not be had, or its status is not 200.
+        """
+        return self.http.get(path).raise_for_status().text
+
+    def disconnect(self) -> None:
+        """Shut the sockets, which also ends a request that waits on one of them."""
+        for connection in self._sockets:
+            with suppress(OSError):
+                connection.shutdown(2)  # SHUT_RDWR
+
+    def close(self) -> None:
+        """Close every connection: a server with an open one may refuse to end."""
+        self.disconnect()
+        self._worker.shutdown(wait=True)
+        self.http.close()
+
+    def _wait(self, future: Future[Exchange]) -> None:
+        while not future.done():
+            self._wake.wait()
+            if self._server_ended.is_set() and not future.done():
+                self._wake.clear()
+                self._wake.wait(_LAST_WORDS_S)
+                if not future.done():
+                    raise ServerDiedError("the server ended before it answered")
+
+    def _exchange(
+        self, probe: ProbePlan, path: str, body: bytes, keep: Callable[[Exchange], None]
+    ) -> Exchange:
+        started_at, started_s = datetime.now(UTC), time.monotonic()
+        received = bytearray()
+        status: int | None = None
+        error: str | None = None
+        try:
+            with self.http.stream(
+                "POST",
+                path,
+                content=body,
+                headers={"Content-Type": "application/json"},
+                extensions={"trace": self._note_socket},
+            ) as response:
+                status = response.status_code
+                self._collect(response.iter_raw(), received)
+        except (httpx.HTTPError, _TooLargeError) as problem:
+            error = f"{type(problem).__name__}: {problem}"
+        exchange = Exchange(
+            times=ExchangeTimes(
+                probe=probe,
+                path=path,
+                started_at=started_at,
+                started_s=started_s,
+                latency_s=time.monotonic() - started_s,
+                status=status,
+                error=error,
+            ),
+            request=body,
+            response=bytes(received),
+        )
+        keep(exchange)
+        return exchange
+
+    def _collect(self, blocks: Iterable[bytes], received: bytearray) -> None:
+        for block in blocks:
+            received += block
+            if len(received) > self._largest_answer_bytes:
+                raise _TooLargeError(f"the answer exceeds {self._largest_answer_bytes} bytes")
+
+    def _note_socket(self, event: str, info: dict[str, Any]) -> None:
+        if event == "connection.connect_tcp.complete":
+            self._sockets.append(info["return_value"].get_extra_info("socket"))
+
+
+class _TooLargeError(Exception):
+    """More bytes than any answer to a probe has."""

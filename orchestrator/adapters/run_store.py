@@ -1,0 +1,221 @@
+"""`runs/EXPERIMENT/TIME-HASH/`: every file is written whole, once, and never over another.
+
+What each file holds, its units, and what its absence means: `docs/results.md`.
+"""
+
+import io
+import json
+import os
+import tarfile
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from orchestrator.errors import HostError, RunFolderError
+from orchestrator.model.engine import EngineFacts
+from orchestrator.model.exchange import Exchange, ExchangeTimes
+from orchestrator.model.outcome import OUTCOME, Outcome
+from orchestrator.model.record import Record
+
+R = TypeVar("R", bound=Record)
+
+PACKED = "exchanges.tar.xz"
+"""What `trim` makes of an arm's `exchanges/` folder."""
+
+
+class RunStore:
+    """The folder of one run."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    @classmethod
+    def create(cls, runs: Path, experiment: str, plan_hash: str, now: datetime) -> "RunStore":
+        """Make the folder of a new run.
+
+        Raises:
+            HostError: It cannot be made, or is there already.
+        """
+        stamp = now.astimezone(UTC).strftime("%Y-%m-%dT%H-%M-%SZ")
+        root = runs / experiment / f"{stamp}-{plan_hash}"
+        try:
+            root.mkdir(parents=True)
+        except OSError as error:
+            raise HostError(f"cannot make the run's folder: {error}") from error
+        return cls(root)
+
+    @classmethod
+    def open(cls, root: Path) -> "RunStore":
+        """Open the folder of a finished run.
+
+        Raises:
+            RunFolderError: It is not the folder of a run.
+        """
+        if not (root / "plan.json").is_file():
+            raise RunFolderError(f"{root}: is no run's folder: it has no plan.json")
+        return cls(root)
+
+    def arm_dir(self, arm: str) -> Path:
+        """Where one arm's files go; made on first use."""
+        path = self.root / "arms" / arm
+        path.mkdir(parents=True, exist_ok=True)
+        return path
+
+    def write_bytes(self, relative: str, content: bytes) -> None:
+        """Write a file whole or not at all.
+
+        Raises:
+            FileExistsError: It is there already; runs are never edited.
+            HostError: The disk does not take it.
+        """
+        path = self.root / relative
+        partial = path.with_name(f".{path.name}.partial")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            partial.write_bytes(content)
+        except OSError as error:
+            partial.unlink(missing_ok=True)
+            raise HostError(f"cannot write {path}: {error}") from error
+        try:
+            os.link(partial, path)  # unlike a rename, fails when the target exists
+        finally:
+            partial.unlink()
+
+    def write_text(self, relative: str, text: str) -> None:
+        """Write a text file; see `write_bytes`."""
+        self.write_bytes(relative, text.encode())
+
+    def write(self, relative: str, record: BaseModel) -> None:
+        """Write a record as indented JSON; see `write_bytes`."""
+        self.write_text(relative, record.model_dump_json(indent=2) + "\n")
+
+    def write_lines(self, relative: str, records: Iterable[BaseModel]) -> None:
+        """Write records as JSON lines; see `write_bytes`."""
+        self.write_text(relative, "".join(r.model_dump_json() + "\n" for r in records))
+
+    def keep(self, arm: str, exchange: Exchange) -> None:
+        """Put an exchange's bytes on disk, uninterpreted."""
+        base = f"arms/{arm}/exchanges/{exchange.times.probe.id}"
+        self.write_bytes(f"{base}.request.json", exchange.request)
+        self.write_bytes(f"{base}.response.json", exchange.response)
+        self.write(f"{base}.times.json", exchange.times)
+
+    def save_counters(self, arm: str, probe: str, lines: str) -> None:
+        """Put the server's counters after a probe on disk."""
+        self.write_text(f"arms/{arm}/exchanges/{probe}.metrics.txt", lines)
+
+    def save_page(self, arm: str, name: str, text: str) -> None:
+        """Put a page of the server on disk, as it is."""
+        self.write_text(f"arms/{arm}/{name}", text)
+
+    def save_facts(self, arm: str, facts: EngineFacts) -> None:
+        """Put what the ready server said about itself on disk."""
+        self.write(f"arms/{arm}/engine.json", facts)
+
+    def save_outcome(self, arm: str, outcome: Outcome) -> None:
+        """Put how an arm ended on disk."""
+        self.write(f"arms/{arm}/outcome.json", outcome)
+
+    def outcome(self, arm: str) -> Outcome | None:
+        """How an arm ended; `None` when it never did.
+
+        Raises:
+            RunFolderError: The file is not what it should be.
+        """
+        content = self.read_bytes(f"arms/{arm}/outcome.json")
+        try:
+            return None if content is None else OUTCOME.validate_json(content)
+        except ValidationError as error:
+            raise RunFolderError(f"{self.root}/arms/{arm}/outcome.json: {error}") from error
+
+    def facts(self, arm: str) -> EngineFacts | None:
+        """What an arm's server said about itself; `None` when it never became ready.
+
+        Raises:
+            RunFolderError: The file is not what it should be.
+        """
+        name = f"arms/{arm}/engine.json"
+        return self.read(name, EngineFacts) if self.has(name) else None
+
+    def has(self, relative: str) -> bool:
+        """Whether the file is there."""
+        return (self.root / relative).is_file()
+
+    def read(self, relative: str, kind: type[R]) -> R:
+        """Read a record.
+
+        Raises:
+            RunFolderError: It is missing, or not what it should be.
+        """
+        path = self.root / relative
+        try:
+            return kind.from_json(path.read_bytes())
+        except FileNotFoundError as error:
+            raise RunFolderError(f"{path}: is missing") from error
+        except ValidationError as error:
+            raise RunFolderError(f"{path}: {error.errors(include_url=False)[:3]}") from error
+
+    def read_bytes(self, relative: str) -> bytes | None:
+        """A file's content; `None` when it is not there."""
+        path = self.root / relative
+        return path.read_bytes() if path.is_file() else None
+
+    def exchanges(self, arm: str) -> Iterator[tuple[Exchange, str]]:
+        """An arm's exchanges in the order of their probe ids, each with its counters.
+
+        Reads the folder, or the archive that a trimmed run has instead.
+
+        Raises:
+            RunFolderError: A part of an exchange is missing or cannot be read.
+        """
+        files = self.exchange_files(arm)
+        for name in sorted(name for name in files if name.endswith(".times.json")):
+            base = name.removesuffix(".times.json")
+            try:
+                times = ExchangeTimes.from_json(files[name])
+                exchange = Exchange(
+                    times=times,
+                    request=files[f"{base}.request.json"],
+                    response=files[f"{base}.response.json"],
+                )
+            except (KeyError, ValidationError) as error:
+                raise RunFolderError(f"{self.root}: {arm}: exchange {base}: {error}") from error
+            yield exchange, files.get(f"{base}.metrics.txt", b"").decode("utf-8", "replace")
+
+    def exchange_files(self, arm: str) -> dict[str, bytes]:
+        """An arm's exchanges as they lie on disk, or in the archive that stands for them.
+
+        Raises:
+            RunFolderError: The archive cannot be read.
+        """
+        folder = self.root / "arms" / arm / "exchanges"
+        if folder.is_dir():
+            return {path.name: path.read_bytes() for path in folder.iterdir()}
+        packed = folder.with_name(PACKED)
+        if not packed.is_file():
+            return {}
+        try:
+            with tarfile.open(packed) as archive:
+                members = [(m, archive.extractfile(m)) for m in archive if m.isfile()]
+                return {m.name: stream.read() for m, stream in members if stream is not None}
+        except (tarfile.TarError, OSError, EOFError) as error:
+            raise RunFolderError(f"{packed}: cannot be read: {error}") from error
+
+
+def pack(files: dict[str, bytes]) -> bytes:
+    """The files as an archive, the same bytes whenever they are the same files."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:xz", format=tarfile.USTAR_FORMAT) as archive:
+        for name in sorted(files):
+            info = tarfile.TarInfo(name)
+            info.size = len(files[name])
+            archive.addfile(info, io.BytesIO(files[name]))
+    return buffer.getvalue()
+
+
+def as_json(values: object) -> str:
+    """Indented JSON with a line feed at its end."""
+    return json.dumps(values, indent=2, sort_keys=True, default=str) + "\n"

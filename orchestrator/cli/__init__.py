@@ -1,0 +1,1 @@
+"""Arguments → one call → text and exit code. Hands the runner its adapters."""

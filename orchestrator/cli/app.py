@@ -1,0 +1,132 @@
+"""The command line.
+
+Exit codes: 0 as expected, or not seen · 1 not as expected, affected · 2 usage or definition error
+· 3 inconclusive · 4 infrastructure failure · 130 interrupted, with everything torn down.
+
+Every command imports what it needs when it is called: `--help` must not wait for pydantic.
+"""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from orchestrator.errors import DefinitionError, OrchestratorError
+
+if TYPE_CHECKING:
+    from orchestrator.model.plan import Selection
+
+app = typer.Typer(
+    name="vllm-arms",
+    help="Run one fresh vLLM server per arm, and say with evidence whether their answers differ.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+ExperimentArgument = Annotated[str, typer.Argument(help="Name of a file in arms/, or its path.")]
+ProfileOption = Annotated[str, typer.Option("--profile", "-p", help="Name in launch_profiles/.")]
+ArmOption = Annotated[list[str] | None, typer.Option("--arm", help="Only this arm; repeatable.")]
+QuickOption = Annotated[bool, typer.Option("--quick", help="One document, one length of A.")]
+FullOption = Annotated[bool, typer.Option("--full", help="Every document, every length of A.")]
+ProjectOption = Annotated[
+    Path, typer.Option("--project", help="Folder with arms/, launch_profiles/ and runs/.")
+]
+RunArgument = Annotated[Path, typer.Argument(help="Folder of a run.")]
+
+DEFAULT_PROFILE = "vllm-cpu-tiny-hybrid"
+
+
+def main() -> int:
+    """Parse, dispatch, and turn errors into exit codes."""
+    try:
+        app()
+    except OrchestratorError as error:
+        print(f"error: {error}", file=sys.stderr)  # noqa: T201 - the program's own voice
+        return error.exit_code
+    return 0
+
+
+@app.command()
+def run(
+    experiment: ExperimentArgument,
+    profile: ProfileOption = DEFAULT_PROFILE,
+    arm: ArmOption = None,
+    quick: QuickOption = False,
+    full: FullOption = False,
+    project: ProjectOption = Path(),
+) -> None:
+    """Run an experiment: fresh servers, probes, verdicts, report."""
+    from orchestrator.cli.running import run_experiment
+
+    selection = _selection(quick=quick, full=full)
+    raise typer.Exit(run_experiment(project, experiment, profile, selection, arm or []))
+
+
+@app.command()
+def plan(
+    experiment: ExperimentArgument,
+    profile: ProfileOption = DEFAULT_PROFILE,
+    arm: ArmOption = None,
+    quick: QuickOption = False,
+    full: FullOption = False,
+    project: ProjectOption = Path(),
+) -> None:
+    """Print everything resolved, and start nothing."""
+    from orchestrator.cli.showing import print_plan
+
+    print_plan(project, experiment, profile, _selection(quick=quick, full=full), arm or [])
+
+
+@app.command()
+def prepare(profile: ProfileOption = DEFAULT_PROFILE, project: ProjectOption = Path()) -> None:
+    """Prepare a profile's engine in the cache folder; does nothing when it is there."""
+    from orchestrator.cli.showing import print_preparation
+
+    print_preparation(project, profile)
+
+
+@app.command()
+def analyze(run: RunArgument) -> None:
+    """Judge a run again from its raw files; write nothing."""
+    from orchestrator.cli.showing import print_analysis
+
+    raise typer.Exit(print_analysis(run))
+
+
+@app.command()
+def report(run: RunArgument) -> None:
+    """Print a run's report as Markdown, made anew from its raw files."""
+    from orchestrator.cli.showing import print_report
+
+    print_report(run)
+
+
+@app.command()
+def trim(
+    run: RunArgument,
+    target: Annotated[Path, typer.Argument(help="A folder that does not exist yet.")],
+    project: ProjectOption = Path(),
+) -> None:
+    """Copy what `analyze` needs of a run, with this machine's paths replaced."""
+    from orchestrator.cli.showing import print_trimming
+
+    print_trimming(project, run, target)
+
+
+@app.command("scan-log")
+def scan_log(
+    files: Annotated[list[Path], typer.Argument(help="Logs of vLLM servers.")],
+    as_json: Annotated[bool, typer.Option("--json", help="JSON lines, one a file.")] = False,
+) -> None:
+    """Print the facts and findings of any vLLM log."""
+    from orchestrator.cli.showing import print_log_scans
+
+    print_log_scans(files, as_json=as_json)
+
+
+def _selection(*, quick: bool, full: bool) -> "Selection":
+    if quick and full:
+        raise DefinitionError("--quick, --full", "only one of the two can be given")
+    return "quick" if quick else "full" if full else "plain"

@@ -1,0 +1,138 @@
+"""`vllm-arms run`: everything wired together."""
+
+import os
+import shlex
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from threading import Event
+
+import structlog
+from rich.console import Console
+
+from orchestrator.adapters.arm_server import ArmServer, running_arm_server
+from orchestrator.adapters.host_facts import host_facts, host_state
+from orchestrator.adapters.run_store import RunStore
+from orchestrator.cli.planning import Planned, resolve_plan
+from orchestrator.cli.progress import ConsoleProgress
+from orchestrator.cli.signals import interruptible
+from orchestrator.errors import InterruptedRunError, OrchestratorError
+from orchestrator.model.engine import EngineFacts
+from orchestrator.model.host import RunEnd, RunStart
+from orchestrator.model.plan import ArmPlan, Plan, Selection
+from orchestrator.planning import plan_hash
+from orchestrator.reporting.markdown import markdown
+from orchestrator.reporting.terminal import table
+from orchestrator.requesting import PATH
+from orchestrator.runner import execute, judge_run
+
+log = structlog.get_logger()
+
+
+def run_experiment(
+    project: Path, experiment: str, profile: str, selection: Selection, arms: Sequence[str]
+) -> int:
+    """Prepare, plan, execute, judge, report; the exit code.
+
+    Raises:
+        OrchestratorError: Whatever kept the run from being made or finished. A run folder that
+            was begun is closed with the reason.
+    """
+    console = Console()
+    progress = ConsoleProgress(console)
+    with interruptible() as hurry:
+        planned = resolve_plan(project, experiment, profile, selection, arms, progress.line)
+        store = _begin(project, planned.plan)
+        progress.line(f"run: {store.root}")
+        with _logging_to(store.root / "orchestrator.jsonl"):
+            try:
+                exit_code = _execute(planned, store, progress, hurry)
+            except OrchestratorError as error:
+                interrupted = isinstance(error, InterruptedRunError)
+                _end(store, "interrupted" if interrupted else "failed", error.exit_code, str(error))
+                raise
+            finally:
+                progress.close()
+    return exit_code
+
+
+def _execute(planned: Planned, store: RunStore, progress: ConsoleProgress, hurry: Event) -> int:
+    plan = planned.plan
+    log.info("run.started", experiment=plan.experiment, profile=plan.profile)
+    execute(plan, start_server=_starter(store, hurry), store=store, progress=progress)
+    verdict = judge_run(plan, store)
+    store.write("verdicts.json", verdict)
+    store.write_text("report.md", markdown(plan, verdict, command=shlex.join(_command())))
+    _end(store, "finished", verdict.exit_code, verdict.sentence)
+    log.info("run.finished", result=verdict.result, exit_code=verdict.exit_code)
+    console = Console()
+    console.print(table(verdict))
+    progress.line(verdict.sentence)
+    progress.line(f"report: {store.root / 'report.md'}")
+    return verdict.exit_code
+
+
+def _begin(project: Path, plan: Plan) -> RunStore:
+    now = datetime.now(UTC)
+    store = RunStore.create(project / "runs", plan.experiment, plan_hash(plan), now)
+    store.write_text("plan.json", plan.model_dump_json() + "\n")
+    start = RunStart(
+        started_at=now,
+        command=tuple(_command()),
+        owner_pid=os.getpid(),
+        host=host_facts(project),
+        state=host_state(),
+    )
+    store.write("run.json", start)
+    return store
+
+
+def _end(store: RunStore, how: str, exit_code: int, reason: str) -> None:
+    values = {"ended_at": datetime.now(UTC), "how": how, "exit_code": exit_code, "reason": reason}
+    store.write("end.json", RunEnd.model_validate(values | {"state": host_state()}))
+
+
+def _command() -> list[str]:
+    return ["vllm-arms", *sys.argv[1:]]
+
+
+def _starter(
+    store: RunStore, hurry: Event
+) -> Callable[..., AbstractContextManager[tuple[ArmServer, EngineFacts]]]:
+    def start_server(
+        arm: ArmPlan, ready_body: bytes, on_wait: Callable[[float, str], None]
+    ) -> AbstractContextManager[tuple[ArmServer, EngineFacts]]:
+        store.write(f"arms/{arm.name}/launch.json", arm.launch)
+        return running_arm_server(
+            arm,
+            ready_body=ready_body,
+            path=PATH,
+            log_file=store.arm_dir(arm.name) / "server.log",
+            keep=lambda exchange: store.keep(arm.name, exchange),
+            on_wait=on_wait,
+            hurry=hurry,
+        )
+
+    return start_server
+
+
+@contextmanager
+def _logging_to(path: Path) -> Iterator[None]:
+    """Our own events, as JSON lines, into the run's folder."""
+    with path.open("x", encoding="utf-8") as file:
+        structlog.configure(
+            processors=[
+                structlog.contextvars.merge_contextvars,
+                structlog.processors.add_log_level,
+                structlog.processors.TimeStamper(fmt="iso", utc=True),
+                structlog.processors.JSONRenderer(),
+            ],
+            logger_factory=structlog.WriteLoggerFactory(file),
+            cache_logger_on_first_use=False,
+        )
+        try:
+            yield
+        finally:
+            structlog.reset_defaults()

@@ -1,0 +1,170 @@
+"""What is on disk of a start → evidence: decoded, digested, reconciled. Pure.
+
+`run` and `analyze` both come through here, so a run is judged again from its raw bytes alone.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from orchestrator.comparing import Repeat
+from orchestrator.decoding import decode
+from orchestrator.digest import digests
+from orchestrator.errors import ProbeError
+from orchestrator.judging import ArmEvidence, CellEvidence
+from orchestrator.metrics import delta, read_metrics
+from orchestrator.model.engine import EngineFacts
+from orchestrator.model.exchange import Exchange
+from orchestrator.model.metrics import MetricsReading
+from orchestrator.model.outcome import Outcome
+from orchestrator.model.plan import ArmPlan, CellPlan, Plan, ProbePlan
+from orchestrator.model.verdict import GateFinding, ProbeResult
+from orchestrator.reconciling import Measured, cell_findings, start_findings
+
+
+def arm_evidence(
+    plan: Plan,
+    arm: ArmPlan,
+    *,
+    outcome: Outcome,
+    facts: EngineFacts | None,
+    exchanges: Iterable[tuple[Exchange, str]],
+) -> ArmEvidence:
+    """Turn one start's exchanges into evidence.
+
+    Args:
+        plan: The run's plan.
+        arm: The start's part of it.
+        outcome: How the start ended.
+        facts: What the ready server said about itself; `None` when it never became ready.
+        exchanges: In the order in which they were sent, each with the server's counters after it.
+    """
+    answered, problems = _read(plan, arm, exchanges)
+    cells = tuple(_cell(plan, arm, cell, answered, problems) for cell in arm.cells)
+    if facts is None:
+        return ArmEvidence(plan=arm, outcome=outcome, cells=cells, findings=())
+    ours = [answered[p.id] for cell in arm.cells for p in cell.probes if p.id in answered]
+    total = delta(ours[0].before, ours[-1].after) if ours else None
+    return ArmEvidence(
+        plan=arm, outcome=outcome, cells=cells, findings=start_findings(arm, facts, total)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    measured: Measured
+    before: MetricsReading
+    after: MetricsReading
+    ended_s: float
+
+
+def _read(
+    plan: Plan, arm: ArmPlan, exchanges: Iterable[tuple[Exchange, str]]
+) -> tuple[dict[str, _Answer], dict[str, str]]:
+    """By probe id: every answer that can be decoded, and why another one cannot."""
+    answered: dict[str, _Answer] = {}
+    problems: dict[str, str] = {}
+    before = MetricsReading()
+    predicted = {
+        probe.id: request.cached_tokens
+        for cell in arm.cells
+        if cell.prediction is not None
+        for probe, request in zip(cell.probes, cell.prediction.requests, strict=True)
+    }
+    for exchange, counters in exchanges:
+        after = read_metrics(counters)
+        times = exchange.times
+        if times.error is not None:
+            problems[times.probe.id] = times.error
+            before = after
+            continue
+        try:
+            observation = decode(exchange.response, top_logprobs=plan.top_logprobs)
+        except ProbeError as error:
+            problems[times.probe.id] = str(error)
+        else:
+            answered[times.probe.id] = _Answer(
+                Measured(
+                    probe=times.probe,
+                    observation=observation,
+                    delta=delta(before, after),
+                    running_before=_busy(before),
+                    predicted_cached_tokens=predicted.get(times.probe.id),
+                    latency_s=times.latency_s,
+                    started_s=times.started_s,
+                ),
+                before,
+                after,
+                times.started_s + times.latency_s,
+            )
+        before = after
+    return answered, problems
+
+
+def _busy(reading: MetricsReading) -> int | None:
+    running, waiting = reading.requests_running, reading.requests_waiting
+    return None if running is None or waiting is None else int(running + waiting)
+
+
+def _cell(
+    plan: Plan,
+    arm: ArmPlan,
+    cell: CellPlan,
+    answered: dict[str, _Answer],
+    problems: dict[str, str],
+) -> CellEvidence:
+    entries = [answered[probe.id] for probe in cell.probes if probe.id in answered]
+    measured = [entry.measured for entry in entries]
+    lengths = {key: len(prompt.token_ids) for key, prompt in plan.prompts.items()}
+    findings = [
+        GateFinding(rule=9, scope="cell", cell=cell.id, summary=f"{probe.id}: {problems[probe.id]}")
+        for probe in cell.probes
+        if probe.id in problems
+    ]
+    return CellEvidence(
+        plan=cell,
+        repeats=tuple(_repeat(m) for m in measured if m.probe.role == "b"),
+        probes=tuple(_results(entries)),
+        findings=(*findings, *cell_findings(cell, measured, arm, expected_prompt=lengths)),
+    )
+
+
+def _repeat(measured: Measured) -> Repeat:
+    return Repeat(
+        probe=measured.probe.id,
+        observation=measured.observation,
+        cached_tokens=measured.observation.cached_tokens,
+        accepted_tokens=_whole(measured.delta.accepted_draft_tokens),
+    )
+
+
+def _results(entries: Sequence[_Answer]) -> Iterable[ProbeResult]:
+    ended_s: float | None = None
+    for entry in entries:
+        measured, answer = entry.measured, entry.measured.observation
+        yield ProbeResult(
+            probe=measured.probe.id,
+            role=_role(measured.probe),
+            repeat=measured.probe.repeat,
+            digests=digests(answer),
+            text=answer.text,
+            prompt_tokens=answer.prompt_tokens,
+            cached_tokens=answer.cached_tokens,
+            predicted_cached_tokens=measured.predicted_cached_tokens,
+            hit_tokens_delta=_whole(measured.delta.prefix_cache_hits_tokens),
+            preemptions_delta=_whole(measured.delta.preemptions),
+            draft_tokens_delta=_whole(measured.delta.draft_tokens),
+            accepted_tokens_delta=_whole(measured.delta.accepted_draft_tokens),
+            not_argmax=answer.not_argmax,
+            latency_s=measured.latency_s,
+            gap_s=None if ended_s is None else measured.started_s - ended_s,
+        )
+        ended_s = entry.ended_s
+
+
+def _role(probe: ProbePlan) -> Literal["a", "b"]:
+    return "a" if probe.role == "a" else "b"
+
+
+def _whole(value: float | None) -> int | None:
+    return None if value is None else int(value)

@@ -1,0 +1,97 @@
+"""Gated linear attention: a recurrent state, computed chunk by chunk.
+
+Per head, with decays 0 < aₜ < 1:
+
+    Sₜ = aₜ·Sₜ₋₁ + kₜ vₜᵀ        oₜ = qₜᵀ Sₜ
+
+A prefill does not walk token by token. Like every kernel of this family it cuts the chunk into
+pieces and turns each piece into matrix products. The decay between two tokens of a piece, a
+product of many factors, is split at a reference row, so that it can be multiplied into the
+queries and the keys beforehand:
+
+    o = tril((q·e^(g-r)) (k·e^(r-g))ᵀ) v  +  (q·e^g) S        g = cumulated log decay, r = g[middle]
+
+Exact arithmetic gives the same for every cut and every reference row. float32 does not: pieces
+and reference row follow from the number of rows, so the bits of a token's output depend on the
+chunk that it was computed in. That is the whole effect; nothing else in here knows about it.
+
+Where real kernels do the same: vLLM 0.29.0, models/kimi_k3/nvidia/ops/third_party/kda/
+chunk_intra.py takes `g` at row `min(BC // 2, T - i_ti - 1)` as its reference.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from .arithmetic import FloatArray
+
+PIECE_ROWS = 64
+"""Most rows of a piece: the chunk size of the gated-delta-rule kernels. It also bounds e^(r-g):
+with decays of at least `MIN_LOG_DECAY` half a piece stays far from float32's largest number."""
+
+MIN_LOG_DECAY = np.float32(-1.0)
+
+
+def piece_sizes(rows: int) -> list[int]:
+    """Cut a prefill chunk into as few pieces as possible, as equal as possible."""
+    pieces = -(-rows // PIECE_ROWS)
+    size, longer = divmod(rows, pieces)
+    return [size + 1] * longer + [size] * (pieces - longer)
+
+
+def attend(
+    queries: FloatArray,
+    keys: FloatArray,
+    values: FloatArray,
+    log_decays: FloatArray,
+    state: FloatArray,
+    sizes: Sequence[int],
+) -> tuple[FloatArray, list[FloatArray]]:
+    """Compute a chunk from the state before it.
+
+    Args:
+        queries: rows x heads x key size; `keys` and `values` alike.
+        keys: See `queries`.
+        values: See `queries`.
+        log_decays: rows x heads, not above 0.
+        state: heads x key size x value size.
+        sizes: Rows of each piece; all ones while generating, where states between tokens are
+            needed because drafts may be rejected.
+
+    Returns:
+        The outputs (rows x heads x value size), and the state after each piece.
+    """
+    outputs, states, start = [], [], 0
+    for size in sizes:
+        rows = slice(start, start + size)
+        output, state = _piece(queries[rows], keys[rows], values[rows], log_decays[rows], state)
+        outputs.append(output)
+        states.append(state)
+        start += size
+    return np.concatenate(outputs), states
+
+
+def _piece(
+    queries: FloatArray,
+    keys: FloatArray,
+    values: FloatArray,
+    log_decays: FloatArray,
+    state: FloatArray,
+) -> tuple[FloatArray, FloatArray]:
+    decay = np.cumsum(log_decays, axis=0, dtype=np.float32)
+    reference, whole = decay[len(decay) // 2], decay[-1]
+    v = _by_head(values)
+    scores = np.tril(
+        _scaled(queries, decay - reference) @ _scaled(keys, reference - decay).transpose(0, 2, 1)
+    )
+    output = scores @ v + _scaled(queries, decay) @ state
+    grown = _scaled(keys, whole - decay).transpose(0, 2, 1) @ v
+    return output.transpose(1, 0, 2), np.exp(whole)[:, None, None] * state + grown
+
+
+def _scaled(rows: FloatArray, log_factors: FloatArray) -> FloatArray:
+    return _by_head(rows * np.exp(log_factors)[:, :, None])
+
+
+def _by_head(rows: FloatArray) -> FloatArray:
+    return np.ascontiguousarray(rows.transpose(1, 0, 2))

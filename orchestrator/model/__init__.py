@@ -1,0 +1,1 @@
+"""The types that travel between the rooms; one type a concept, frozen and strict."""

@@ -1,0 +1,126 @@
+"""An experiment: a question in words, with the documents, sizes and arms that answer it."""
+
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from orchestrator.model.profile import EnvironmentName, Name
+from orchestrator.model.record import Record
+
+CellKind = Literal["reference", "contaminated"]
+Purpose = Literal["reproduce", "check"]
+Switch = Literal["on", "off"]
+
+Expectation = Literal["stable", "diverged", "mostly-diverged"]
+"""Of an arm: every cell stable; at least one diverged; more than half of them diverged."""
+
+
+class Task(Record):
+    """What one request asks of a document."""
+
+    question: str = Field(min_length=1)
+    response_schema: str = Field(min_length=2)
+    """A JSON Schema, as text; part of the prompt."""
+
+
+class Document(Record):
+    """A document with the two tasks that share it."""
+
+    name: Name
+    title: str
+    language: Literal["hu", "en", "de"]
+    kind: Literal["invoice", "contract", "letter"]
+    text: str = Field(min_length=1)
+    a: Task
+    b: Task
+
+
+class Sizes(Record):
+    """Lengths in tokens, as expressions of the block size such as `"2*block - 4"`."""
+
+    shared: str
+    """How much A and B have in common, from the first token on."""
+
+    b: str
+
+    a: tuple[str, ...] = Field(min_length=1)
+    """Eligible lengths of A. A plain run takes the first, `--full` takes all."""
+
+
+class Arm(Record):
+    """One server configuration, on a start of its own."""
+
+    name: Name
+
+    cell: CellKind
+    """The kind of the measured cells. Reference cells stand before and after them."""
+
+    prefix_caching: Switch = "on"
+
+    extra_args: tuple[str, ...] = ()
+    """Appended to the profile's command line."""
+
+    environment: dict[EnvironmentName, str] = Field(default_factory=dict)
+
+    block_size_tokens: int | None = Field(default=None, gt=0)
+    """Only where this arm's configuration changes the grid; sizes stay the reference arm's."""
+
+
+class Experiment(Record):
+    """What is asked, of which documents, with which arms."""
+
+    name: Name
+    question: str
+    """In words; the report's first line."""
+
+    documents: tuple[Name, ...] = Field(min_length=1)
+    """The panel, in order. `--quick` takes the first."""
+
+    warm_up_document: Name
+    """Only for readiness and warm-up, so that these touch nothing of the panel."""
+
+    sizes: Sizes
+
+    repeats: int = Field(default=10, ge=2)
+    """How often B is sent in a measured cell."""
+
+    reference_repeats: int = Field(default=3, ge=2)
+    """How often B is sent in a reference cell: once cold, then from the cache."""
+
+    reference_cells: bool = True
+    """Off for a strict reproduction of the article; then nothing is said against a reference."""
+
+    warm_up: bool = True
+    """Two unrelated requests of A's and B's exact lengths before the first cell."""
+
+    max_tokens: int = Field(gt=0, le=4096)
+    """Generated tokens of every probe; end-of-sequence is ignored, so all are of one length."""
+
+    top_logprobs: int = Field(default=20, ge=1, le=100)
+
+    seed: int = Field(default=0, ge=0)
+    """Orders the cells of a start."""
+
+    arms: tuple[Arm, ...] = Field(min_length=1)
+
+    expectations: dict[Name, dict[Name, Expectation]] = Field(default_factory=dict)
+    """Profile to arm to what is expected. A profile that is listed makes the purpose
+    `reproduce`, any other one `check`."""
+
+    @model_validator(mode="after")
+    def _names_are_unique_and_known(self) -> Self:
+        arms = [arm.name for arm in self.arms]
+        for what, names in (("arms", arms), ("documents", list(self.documents))):
+            if len(set(names)) != len(names):
+                raise ValueError(f"{what}: a name stands twice")
+        if self.warm_up_document in self.documents:
+            raise ValueError("warm_up_document: must not be one of the panel's documents")
+        for profile, expected in self.expectations.items():
+            for arm in expected:
+                if arm not in arms:
+                    raise ValueError(f"expectations.{profile}.{arm}: there is no such arm")
+        return self
+
+    def purpose(self, profile: str) -> Purpose:
+        """`reproduce` where this profile's outcome is written down, else `check`."""
+        return "reproduce" if profile in self.expectations else "check"

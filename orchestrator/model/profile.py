@@ -1,0 +1,117 @@
+"""A launch profile: one way to start one inference server."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, StringConstraints
+
+from orchestrator.model.record import Record
+
+Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9.-]{0,63}$")]
+"""Lower-case letters, digits, dot and hyphen: safe as a file name, and never a path."""
+
+EnvironmentName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+
+
+class PreparedInterpreter(Record):
+    """An engine that the project's own files prepare in the cache folder on first use."""
+
+    kind: Literal["prepared"]
+
+    recipe: Name
+    """Folder under `launch_profiles/engines/`."""
+
+
+class OwnInterpreter(Record):
+    """An interpreter that is there already and can import vLLM."""
+
+    kind: Literal["own"]
+
+    python: str
+    """Absolute path of the interpreter."""
+
+    model_dir: str
+    """Absolute path of the model's folder."""
+
+    tokenizer_file: str
+    """Absolute path of the `tokenizer.json` that the server will use."""
+
+
+Interpreter = Annotated[PreparedInterpreter | OwnInterpreter, Field(discriminator="kind")]
+
+
+class PrefixCachingArgs(Record):
+    """The arguments that switch prefix caching; an arm chooses one of the two."""
+
+    on: tuple[str, ...]
+    off: tuple[str, ...]
+
+
+class ReadyLimits(Record):
+    """How long to wait until a server is able to answer."""
+
+    total_timeout_s: float = Field(gt=0)
+    """From the start of the process to the first real answer."""
+
+    no_progress_timeout_s: float = Field(gt=0)
+    """Without a new byte in the log."""
+
+    poll_interval_s: float = Field(default=0.1, gt=0, le=5)
+
+
+class StopLimits(Record):
+    """How long to wait until a server is gone."""
+
+    grace_s: float = Field(gt=0)
+    """From SIGTERM to SIGKILL of the whole group."""
+
+
+class LaunchProfile(Record):
+    """How to launch one inference server as a process."""
+
+    name: Name
+    description: str
+    kind: Literal["process"]
+    interpreter: Interpreter
+
+    vllm_version: str
+    """As the server's `/version` must report it."""
+
+    served_model_name: str
+
+    block_size_tokens: int = Field(gt=0)
+    """The grid. Sizes are resolved with it offline; the server's own word must be the same."""
+
+    speculative_tokens: int = Field(default=0, ge=0)
+    """Draft tokens a step (MTP, EAGLE); 0 without. The scheduler's rule depends on it."""
+
+    max_num_batched_tokens: int = Field(gt=0)
+    """The token budget of one scheduler step."""
+
+    retention_tokens: int | None = Field(default=None, ge=0)
+    """`--prefix-cache-retention-interval` as it resolves; absent: every saved state is kept."""
+
+    prompt_prefix: str = ""
+    """Opens every prompt: the part of the chat template before the document."""
+
+    prompt_suffix: str = ""
+    """Ends every prompt: the part of the chat template after the question."""
+
+    args: tuple[str, ...]
+    """The server's command line after the interpreter; `{port}` and `{model}` are filled in."""
+
+    prefix_caching: PrefixCachingArgs
+
+    environment: dict[EnvironmentName, str] = Field(default_factory=dict)
+    """Set for the server, over what it inherits."""
+
+    inherit: tuple[EnvironmentName, ...] = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR")
+    """Variables taken from our environment; every other one is absent for the server."""
+
+    request_timeout_s: float = Field(gt=0)
+    """For one probe, from its first byte to the answer's last."""
+
+    expected_start_s: float = Field(gt=0)
+    """For `plan`: how long a start took where it was measured."""
+
+    ready: ReadyLimits
+    stop: StopLimits

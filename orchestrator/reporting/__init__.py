@@ -1,0 +1,1 @@
+"""Verdicts → what people read. Nothing is judged here."""

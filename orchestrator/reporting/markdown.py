@@ -1,0 +1,79 @@
+"""`report.md`."""
+
+import re
+import shlex
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from orchestrator.model.plan import Plan
+from orchestrator.model.verdict import ArmVerdict, Difference, RunVerdict
+from orchestrator.reporting.rows import rows
+
+_TEMPLATES = Environment(
+    loader=PackageLoader("orchestrator.reporting", "templates"),
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+    keep_trailing_newline=True,
+    autoescape=False,  # noqa: S701 - Markdown; `cell` escapes what could end a table cell
+)
+
+
+def _cell(text: object) -> str:
+    """Text inside a Markdown table: nothing in it may end the cell or the line, or be markup."""
+    plain = " ".join(str(text).split())
+    for character in "\\|`*_<>[]":
+        plain = plain.replace(character, f"\\{character}")
+    return plain
+
+
+def _code(text: object) -> str:
+    """Text as inline code, with a fence longer than any run of backticks in it."""
+    plain = " ".join(str(text).split())
+    longest = max(map(len, re.findall("`+", plain)), default=0)
+    fence = "`" * (longest + 1)
+    pad = " " if "`" in plain else ""
+    return f"{fence}{pad}{plain}{pad}{fence}"
+
+
+_TEMPLATES.filters |= {"cell": _cell, "code": _code}
+
+
+def markdown(plan: Plan, verdict: RunVerdict, *, command: str) -> str:
+    """The report of a run.
+
+    Args:
+        plan: What was meant to happen.
+        verdict: What was concluded.
+        command: The command line that made the run.
+    """
+    return _TEMPLATES.get_template("report.md.j2").render(
+        plan=plan,
+        verdict=verdict,
+        rows=rows(verdict),
+        moved=_moved(verdict),
+        findings=[(arm.arm, finding) for arm in verdict.arms for finding in arm.findings],
+        launches=[
+            (arm.name, _command(arm.launch.environment, arm.launch.argv)) for arm in plan.arms
+        ],
+        command=command,
+        eligible=_eligible(verdict.arms),
+    )
+
+
+def _moved(verdict: RunVerdict) -> list[tuple[str, str, Difference]]:
+    return [
+        (arm.arm, cell.cell, cell.pattern.difference)
+        for arm in verdict.arms
+        for cell in arm.cells
+        if cell.pattern is not None and cell.pattern.difference is not None
+    ]
+
+
+def _eligible(arms: tuple[ArmVerdict, ...]) -> int:
+    return sum(cell.eligible == "eligible" for arm in arms for cell in arm.cells)
+
+
+def _command(environment: dict[str, str], argv: tuple[str, ...]) -> str:
+    settings = " ".join(f"{name}={shlex.quote(value)}" for name, value in environment.items())
+    return f"{settings} \\\n  {shlex.join(argv)}"

@@ -1,0 +1,94 @@
+"""The table that the article's author would recognise: one row a measured cell."""
+
+from dataclasses import dataclass
+
+from orchestrator.model.verdict import CellVerdict, ProbeResult, RunVerdict
+
+_DIGEST_DIGITS = 12
+"""Enough to tell a few hundred digests apart."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One measured cell, as text."""
+
+    arm: str
+    document: str
+    a: str
+    first: str
+    """Digest of B's first run."""
+
+    later: str
+    """Digest of the later runs; with how many variants where they differ."""
+
+    variants: str
+    cached: str
+    predicted: str
+    reference: str
+    eligible: str
+    verdict: str
+    reason: str
+
+
+COLUMNS = {
+    "arm": "arm",
+    "document": "document",
+    "a": "A",
+    "first": "B, first run",
+    "later": "B, later runs",
+    "cached": "cached tokens",
+    "reference": "reference",
+    "verdict": "verdict",
+}
+"""Field → heading, in order: what a terminal has room for."""
+
+
+def rows(verdict: RunVerdict) -> list[Row]:
+    """Every measured cell, in the order of the arms and of their cells."""
+    return [_row(cell) for arm in verdict.arms for cell in arm.cells]
+
+
+def _row(cell: CellVerdict) -> Row:
+    repeats = [probe for probe in cell.probes if probe.role == "b"]
+    seen = cell.pattern
+    return Row(
+        arm=cell.arm,
+        document=cell.document,
+        a="–" if cell.a_tokens is None else str(cell.a_tokens),
+        first=_digest(repeats[0]) if repeats else "–",
+        later=_later(repeats[1:]),
+        variants="–" if seen is None else seen.variants,
+        cached=_cached([probe.cached_tokens for probe in repeats]),
+        predicted=_cached([probe.predicted_cached_tokens for probe in repeats]),
+        reference="–" if seen is None else seen.against_reference,
+        eligible=cell.eligible or "–",
+        verdict=_verdict(cell),
+        reason=cell.reason,
+    )
+
+
+def _verdict(cell: CellVerdict) -> str:
+    return cell.verdict if cell.attribution is None else f"{cell.verdict}: {cell.attribution}"
+
+
+def _digest(probe: ProbeResult) -> str:
+    return probe.digests.server_order[:_DIGEST_DIGITS]
+
+
+def _later(probes: list[ProbeResult]) -> str:
+    variants = list(dict.fromkeys(_digest(probe) for probe in probes))
+    if not variants:
+        return "–"
+    return variants[0] if len(variants) == 1 else f"{variants[0]} and {len(variants) - 1} more"
+
+
+def _cached(counts: list[int | None]) -> str:
+    """`0, then 32` for one value and then another; all of them where there are more steps."""
+    told = ["unknown" if count is None else str(count) for count in counts]
+    if not told:
+        return "–"
+    if len(set(told)) == 1:
+        return told[0]
+    if len(set(told[1:])) == 1:
+        return f"{told[0]}, then {told[1]}"
+    return ", ".join(told)

@@ -1,0 +1,197 @@
+"""The order of things: arms, servers, cells, saves, judgement. No I/O of its own.
+
+Each arm is one `with` block around one server. What an arm received is on disk before anything
+looks at it; the judgement reads it back from there, and `analyze` takes the same way.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+import structlog
+
+from orchestrator.errors import ArmError
+from orchestrator.evidence import arm_evidence
+from orchestrator.judging import ArmEvidence, judge
+from orchestrator.metrics import read_metrics
+from orchestrator.model.engine import EngineFacts
+from orchestrator.model.exchange import Exchange
+from orchestrator.model.outcome import Completed, Failed, Outcome, Stage
+from orchestrator.model.plan import ArmPlan, Plan, ProbePlan
+from orchestrator.model.verdict import RunVerdict
+from orchestrator.requesting import request_body
+
+log = structlog.get_logger()
+
+PAGES = {"server-info.json": "/server_info?config_format=json", "metrics-ready.txt": "/metrics"}
+"""Saved as they are when the server is ready; a server that does not give one leaves no file."""
+
+
+class Server(Protocol):
+    """A ready server."""
+
+    def ask(self, probe: ProbePlan, body: bytes, /) -> Exchange:
+        """Put one request, once; its bytes are kept before this returns or raises."""
+
+    def page(self, path: str, /) -> str | None:
+        """A page as text."""
+
+    def counters(self, *, finished: int | None) -> str:
+        """The metrics lines that count, once `finished` requests are counted."""
+
+
+class StartServer(Protocol):
+    """Starts an arm's server; the end of the block stops it."""
+
+    def __call__(
+        self, arm: ArmPlan, ready_body: bytes, on_wait: Callable[[float, str], None], /
+    ) -> AbstractContextManager[tuple[Server, EngineFacts]]:
+        """Start, and wait until it is ready."""
+
+
+class Store(Protocol):
+    """Where an arm's files go."""
+
+    def save_facts(self, arm: str, facts: EngineFacts, /) -> None:
+        """Once, when the server is ready."""
+
+    def save_page(self, arm: str, name: str, text: str, /) -> None:
+        """A page of the server, as it is."""
+
+    def save_counters(self, arm: str, probe: str, lines: str, /) -> None:
+        """After every probe."""
+
+    def save_outcome(self, arm: str, outcome: Outcome, /) -> None:
+        """Once, when the server is gone."""
+
+
+class Progress(Protocol):
+    """What a person sees meanwhile."""
+
+    def arm_started(self, arm: str, number: int, total: int, /) -> None:
+        """Its server is being started."""
+
+    def waiting(self, waited_s: float, last_line: str, /) -> None:
+        """Its server is not ready yet."""
+
+    def asked(self, cell: str, done: int, total: int, /) -> None:
+        """One more probe was answered."""
+
+    def arm_ended(self, arm: str, outcome: Outcome, /) -> None:
+        """Its server is gone."""
+
+
+def execute(plan: Plan, *, start_server: StartServer, store: Store, progress: Progress) -> None:
+    """Run every arm of the plan, one after the other; a failed arm does not stop the next.
+
+    Raises:
+        HostError: The machine is at fault, so that the next arm cannot do better.
+        InterruptedRunError: Everything is torn down and saved.
+    """
+    for number, arm in enumerate(plan.arms, start=1):
+        with structlog.contextvars.bound_contextvars(arm=arm.name):
+            progress.arm_started(arm.name, number, len(plan.arms))
+            outcome = _execute_arm(plan, arm, start_server, store, progress)
+            store.save_outcome(arm.name, outcome)
+            log.info("arm.finished", outcome=outcome.kind)
+            progress.arm_ended(arm.name, outcome)
+
+
+def _execute_arm(
+    plan: Plan, arm: ArmPlan, start_server: StartServer, store: Store, progress: Progress
+) -> Outcome:
+    stage: Stage = "start"
+    ready_body = request_body(plan, arm, arm.ready_probe)
+    try:
+        with start_server(arm, ready_body, progress.waiting) as (server, facts):
+            store.save_facts(arm.name, facts)
+            for name, path in PAGES.items():
+                page = server.page(path)
+                if page is not None:
+                    store.save_page(arm.name, name, page)
+            sequence = _Sequence(plan, arm, server, store)
+            sequence.count_ready()
+            stage = "warm-up"
+            for probe in arm.warm_up:
+                sequence.ask(probe)
+            stage = "probe"
+            total = sum(len(cell.probes) for cell in arm.cells)
+            for done, (cell, probe) in enumerate(_probes(arm), start=1):
+                sequence.ask(probe)
+                progress.asked(cell, done, total)
+            stage = "stop"
+            page = server.page("/metrics")
+            if page is not None:
+                store.save_page(arm.name, "metrics-end.txt", page)
+    except ArmError as error:
+        log.warning("arm.failed", stage=stage, error=str(error))
+        return Failed(stage=stage, error=f"{type(error).__name__}: {error}")
+    return Completed()
+
+
+def _probes(arm: ArmPlan) -> Iterator[tuple[str, ProbePlan]]:
+    for cell in arm.cells:
+        for probe in cell.probes:
+            yield cell.id, probe
+
+
+class _Sequence:
+    """The requests of one start, strictly one after the other, with the counters between them."""
+
+    def __init__(self, plan: Plan, arm: ArmPlan, server: Server, store: Store) -> None:
+        self._plan = plan
+        self._arm = arm
+        self._server = server
+        self._store = store
+        self._finished: int | None = None
+
+    def count_ready(self) -> None:
+        """Read the counters that the readiness probe left behind."""
+        self._count(self._arm.ready_probe, finished=None)
+
+    def ask(self, probe: ProbePlan) -> None:
+        """Send one request, and read the counters once it is counted."""
+        self._server.ask(probe, request_body(self._plan, self._arm, probe))
+        self._count(probe, finished=None if self._finished is None else self._finished + 1)
+
+    def _count(self, probe: ProbePlan, *, finished: int | None) -> None:
+        lines = self._server.counters(finished=finished)
+        self._store.save_counters(self._arm.name, probe.id, lines)
+        seen = read_metrics(lines).requests_finished
+        self._finished = None if seen is None else int(seen)
+
+
+class StoredRun(Protocol):
+    """A run that is on disk."""
+
+    def outcome(self, arm: str, /) -> Outcome | None:
+        """How an arm ended; `None` when it never did."""
+
+    def facts(self, arm: str, /) -> EngineFacts | None:
+        """`None` when its server never became ready."""
+
+    def exchanges(self, arm: str, /) -> Iterator[tuple[Exchange, str]]:
+        """In the order in which they were sent, each with the counters after it."""
+
+
+def judge_run(plan: Plan, stored: StoredRun) -> RunVerdict:
+    """Judge a run from what is on disk.
+
+    An arm without an outcome was never finished (the run was interrupted, or killed): it counts
+    as failed, so that what it lacks is never taken for equality.
+
+    Raises:
+        RunFolderError: A part of an exchange is missing or cannot be read.
+    """
+    return judge(plan, [_stored_evidence(plan, arm, stored) for arm in plan.arms])
+
+
+def _stored_evidence(plan: Plan, arm: ArmPlan, stored: StoredRun) -> ArmEvidence:
+    unfinished = Failed(stage="start", error="the run ended before this arm did")
+    return arm_evidence(
+        plan,
+        arm,
+        outcome=stored.outcome(arm.name) or unfinished,
+        facts=stored.facts(arm.name),
+        exchanges=stored.exchanges(arm.name),
+    )

@@ -1,0 +1,142 @@
+"""What the orchestrator costs: the three arms against the same work by a bare script.
+
+Prints figures and asserts none. `python tests/bench_arms.py [--quick]`; needs the prepared engine.
+
+The bare script starts the same servers with the same command lines, waits for /health, sends the
+same request bodies one after the other over one connection, and stops each server with SIGTERM,
+waiting until its process group is gone. It keeps no bytes, reads no counters, and checks nothing.
+"""
+
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import httpx
+from rich.console import Console
+
+from orchestrator.adapters.process_server import (
+    command_line,
+    environment,
+    free_port,
+    running_process,
+)
+from orchestrator.cli.planning import resolve_plan
+from orchestrator.model.plan import ArmPlan, Plan
+from orchestrator.requesting import PATH, request_body
+from tests.test_process_server import launch
+
+PROJECT = Path(__file__).parent.parent
+CONSOLE = Console(width=120)
+NOTHING = "import time; time.sleep(600)"
+
+
+def main() -> None:
+    """All figures, cheapest first."""
+    selection = "quick" if "--quick" in sys.argv else "plain"
+    help_s = [timed(["vllm-arms", "--help"]) for _ in range(5)]
+    CONSOLE.print(f"vllm-arms --help: {statistics.median(help_s):.3f} s (median of 5)")
+    noticed = [exit_noticed() for _ in range(20)]
+    CONSOLE.print(
+        f"a server's exit is noticed after {1000 * statistics.median(noticed):.1f} ms "
+        f"(median of 20; worst {1000 * max(noticed):.1f} ms)"
+    )
+    made = resolve_plan(PROJECT, "three-arm", "vllm-cpu-tiny-hybrid", selection, [], print).plan
+    flags = [] if selection == "plain" else ["--quick"]
+    ours_s, bare_s = [], []
+    for order in ("bare first", "ours first"):
+        for who in ("bare", "ours") if order == "bare first" else ("ours", "bare"):
+            if who == "bare":
+                bare_s.append(bare(made))
+            else:
+                ours_s.append(timed(["vllm-arms", "run", "three-arm", *flags]))
+        CONSOLE.print(f"{order}: ours {ours_s[-1]:.1f} s, bare script {bare_s[-1]:.1f} s")
+    CONSOLE.print(
+        f"three arms: {sum(ours_s) / sum(bare_s):.3f} × the bare script, "
+        f"{sum(len(cell.probes) for arm in made.arms for cell in arm.cells)} probes a run"
+    )
+
+
+def timed(command: list[str]) -> float:
+    """Wall time of a command of ours, its output thrown away."""
+    program = Path(sys.executable).with_name(command[0])
+    started = time.monotonic()
+    subprocess.run([program, *command[1:]], stdout=subprocess.DEVNULL, check=True, cwd=PROJECT)
+    return time.monotonic() - started
+
+
+def exit_noticed() -> float:
+    """From SIGKILL of a server's first process to our knowing of it."""
+    seen = threading.Event()
+    log_file = Path(f"/tmp/vllm-arms-bench-{os.getpid()}.log")  # noqa: S108 - removed below
+    try:
+        with running_process(
+            launch(NOTHING), port=1, log_file=log_file, hurry=threading.Event()
+        ) as server:
+            server.on_exit(seen.set)
+            time.sleep(0.3)
+            victim = max(server.pids())
+            started = time.monotonic()
+            os.kill(victim, signal.SIGKILL)
+            seen.wait(10)
+            return time.monotonic() - started
+    finally:
+        log_file.unlink(missing_ok=True)
+
+
+def bare(made: Plan) -> float:
+    """The same starts, requests and stops, and nothing else."""
+    started = time.monotonic()
+    for arm in made.arms:
+        bare_arm(made, arm)
+    return time.monotonic() - started
+
+
+def bare_arm(made: Plan, arm: ArmPlan) -> None:
+    """One start."""
+    port = free_port()
+    with subprocess.Popen(
+        command_line(arm.launch, port),
+        env=environment(arm.launch, os.environ),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    ) as process:
+        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=120) as client:
+            while not healthy(client):
+                time.sleep(0.1)
+            probes = [arm.ready_probe, *arm.warm_up, *(p for c in arm.cells for p in c.probes)]
+            for probe in probes:
+                body = request_body(made, arm, probe)
+                client.post(
+                    PATH, content=body, headers={"Content-Type": "application/json"}
+                ).raise_for_status()
+        process.terminate()
+        process.wait()
+        while group_lives(process.pid):
+            time.sleep(0.02)
+
+
+def healthy(client: httpx.Client) -> bool:
+    """Whether the server answers."""
+    try:
+        return client.get("/health").status_code == httpx.codes.OK
+    except httpx.HTTPError:
+        return False
+
+
+def group_lives(group: int) -> bool:
+    """Whether a process of the server's group is left."""
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,168 @@
+"""Whole runs made by construction: every probe's answer and counters are chosen by the test.
+
+`Scenario.judge()` takes the way of the product: exchanges → evidence → verdict.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from orchestrator.model.engine import EngineFacts
+from orchestrator.model.exchange import Exchange, ExchangeTimes
+from orchestrator.model.outcome import Completed, Failed, Outcome
+from orchestrator.model.plan import ArmPlan, CellPlan, Plan, ProbePlan
+from orchestrator.model.verdict import CellVerdict, RunVerdict
+from orchestrator.runner import judge_run
+from tests.answers import PLAIN, Pair, body, moved
+from tests.definitions import plan as make_plan
+
+Lists = Sequence[Sequence[Pair]]
+CACHED = 16
+
+
+@dataclass
+class Reply:
+    """What the server answers to one probe."""
+
+    lists: Lists = PLAIN
+    cached: int | None = 0
+    hits: int | None = None
+    """Delta of the hit counter; `cached` when not said."""
+
+    preemptions: int = 0
+    accepted: int = 0
+    running: int = 0
+    prompt_tokens: int | None = None
+    chosen: Sequence[int] | None = None
+    raw: bytes | None = None
+    lost: bool = False
+    """The probe was never sent."""
+
+
+Script = Callable[[ArmPlan, CellPlan, ProbePlan], Reply]
+
+
+def plain(arm: ArmPlan, cell: CellPlan, probe: ProbePlan) -> Reply:
+    """A server without the effect: cold once, then from the cache, always the same answer."""
+    hit = arm.prefix_caching == "on" and probe.role == "b" and (probe.repeat or 0) > 1
+    return Reply(lists=_of_document(cell.document), cached=CACHED if hit else 0)
+
+
+def affected(arm: ArmPlan, cell: CellPlan, probe: ProbePlan) -> Reply:
+    """A server with it: after A, every cached repeat of B differs from the reference."""
+    reply = plain(arm, cell, probe)
+    if cell.kind == "contaminated" and reply.cached:
+        reply.lists = _of_document(cell.document, moved(0))
+    return reply
+
+
+def _of_document(name: str, lists: Lists = PLAIN) -> Lists:
+    """Another document gives other numbers."""
+    shift = 0.0 if name == "one" else -0.5
+    return [[(token, value + shift) for token, value in entries] for entries in lists]
+
+
+@dataclass
+class Scenario:
+    """A run: a plan, and what its servers answered."""
+
+    script: Script = affected
+    plan: Plan = field(default_factory=make_plan)
+    outcomes: dict[str, Outcome] = field(default_factory=dict)
+    said: dict[str, dict[str, object]] = field(default_factory=dict)
+
+    def judge(self) -> RunVerdict:
+        """As `run` and `analyze` do."""
+        return judge_run(self.plan, self)
+
+    def cell(self, arm: str, document: str = "one", a: int | None = 31) -> CellVerdict:
+        """One measured cell of the judged run."""
+        verdicts = {entry.arm: entry for entry in self.judge().arms}
+        wanted = a if arm != "clean" else None
+        return next(
+            cell
+            for cell in verdicts[arm].cells
+            if cell.document == document and cell.a_tokens == wanted
+        )
+
+    def outcome(self, arm: str) -> Outcome | None:
+        """Completed, unless the test says otherwise."""
+        return self.outcomes.get(arm, Completed())
+
+    def _facts_of(self, arm: ArmPlan) -> EngineFacts:
+        """What the plan declares, unless the test says otherwise."""
+        values: dict[str, object] = {
+            "vllm_version": "0.0.0",
+            "served_model_name": "model",
+            "model_root": None,
+            "block_size_tokens": 16,
+            "prefix_caching": arm.prefix_caching == "on",
+            "mamba_cache_mode": "align",
+            "kv_cache_tokens": 100_000,
+            "port": 1,
+            "isolation": "session",
+            "ready_after_s": 1.0,
+        }
+        return EngineFacts.model_validate(values | self.said.get(arm.name, {}))
+
+    def facts(self, arm: str) -> EngineFacts | None:
+        """By name; none when the arm failed before it was ready."""
+        outcome = self.outcome(arm)
+        if isinstance(outcome, Failed) and outcome.stage in ("start", "wait"):
+            return None
+        return self._facts_of(next(entry for entry in self.plan.arms if entry.name == arm))
+
+    def exchanges(self, arm: str) -> Iterator[tuple[Exchange, str]]:
+        """Every probe of the arm, answered as the script says."""
+        planned = next(entry for entry in self.plan.arms if entry.name == arm)
+        counters = {"hits": 0, "preemptions": 0, "accepted": 0, "finished": 1}
+        yield self._exchange(planned.ready_probe, Reply()), _page(counters, 0)
+        running_before_next = [
+            self.script(planned, cell, probe).running
+            for cell in planned.cells
+            for probe in cell.probes
+        ][1:] + [0]
+        for number, (cell, probe) in enumerate(
+            (cell, probe) for cell in planned.cells for probe in cell.probes
+        ):
+            reply = self.script(planned, cell, probe)
+            if reply.lost:
+                continue
+            hits = reply.hits if reply.hits is not None else reply.cached or 0
+            counters["hits"] += hits
+            counters["preemptions"] += reply.preemptions
+            counters["accepted"] += reply.accepted
+            counters["finished"] += 1
+            yield self._exchange(probe, reply), _page(counters, running_before_next[number])
+
+    def _exchange(self, probe: ProbePlan, reply: Reply) -> Exchange:
+        length = len(self.plan.prompts[probe.prompt].token_ids)
+        answer = reply.raw or body(
+            reply.lists,
+            cached=reply.cached,
+            prompt_tokens=reply.prompt_tokens or length,
+            chosen=reply.chosen,
+        )
+        times = ExchangeTimes(
+            probe=probe,
+            path="/v1/completions",
+            started_at=datetime(2026, 9, 14, tzinfo=UTC),
+            started_s=1.0,
+            latency_s=0.1,
+            status=200,
+            error=None,
+        )
+        return Exchange(times=times, request=b"{}", response=answer)
+
+
+def _page(counters: dict[str, int], running: int) -> str:
+    names = {
+        "hits": "vllm:prefix_cache_hits_total",
+        "preemptions": "vllm:num_preemptions_total",
+        "accepted": "vllm:spec_decode_num_accepted_tokens_total",
+        "finished": "vllm:request_success_total",
+    }
+    lines = [f'{names[key]}{{engine="0"}} {value}.0' for key, value in counters.items()]
+    lines.append(f'vllm:num_requests_running{{engine="0"}} {running}.0')
+    lines.append('vllm:num_requests_waiting{engine="0"} 0.0')
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,1 @@
+"""Reading logs of real servers."""

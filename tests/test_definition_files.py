@@ -1,0 +1,153 @@
+"""TOML files → types, strictly."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tokenizers import Tokenizer
+
+from orchestrator.adapters.definition_files import Definitions
+from orchestrator.errors import DefinitionError
+from tests.conftest import PROJECT
+
+Edit = Callable[[str, str, str], Definitions]
+
+
+@pytest.fixture
+def edit(tmp_path: Path) -> Edit:
+    """The shipped definitions with one text in one file replaced."""
+    for folder in ("arms", "launch_profiles"):
+        shutil.copytree(PROJECT / folder, tmp_path / folder)
+
+    def edited(name: str, old: str, new: str) -> Definitions:
+        path = tmp_path / name
+        text = path.read_text(encoding="utf-8")
+        assert old in text
+        path.write_text(text.replace(old, new, 1), encoding="utf-8")
+        return Definitions(tmp_path)
+
+    return edited
+
+
+def test_every_shipped_definition_is_valid() -> None:
+    """Experiments with their documents, and profiles."""
+    definitions = Definitions(PROJECT)
+
+    for path in (PROJECT / "arms").glob("*.toml"):
+        assert definitions.documents(definitions.experiment(path.stem))
+    for path in (PROJECT / "launch_profiles").glob("*.toml"):
+        assert definitions.profile(path.stem).name == path.stem
+
+
+def test_the_shipped_documents_are_many_and_varied() -> None:
+    """At least eight, in three languages and of three kinds, each several real blocks long."""
+    definitions = Definitions(PROJECT)
+    names = [path.stem for path in definitions.documents_dir.glob("*.toml")]
+    experiment = definitions.experiment("three-arm").model_copy(
+        update={"documents": tuple(names[1:]), "warm_up_document": names[0]}
+    )
+    documents = definitions.documents(experiment).values()
+
+    assert len(documents) >= 8
+    assert {document.language for document in documents} == {"hu", "en", "de"}
+    assert {document.kind for document in documents} == {"invoice", "contract", "letter"}
+    # A block of the article's model is 1600 tokens; its tokenizer needs at most 4.5 characters
+    # for a token of such text, so this is two blocks at least.
+    assert all(len(document.text) > 2 * 1600 * 4.3 for document in documents)
+    assert len({document.text[:100] for document in documents}) == len(documents)
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "told"),
+    [
+        ("three-arm", "repeats = 10", "repeat = 10", r"three-arm\.toml: repeat: unknown key"),
+        ("three-arm", "repeats = 10", 'repeats = "10"', r"repeats: Input should be a valid int"),
+        ("three-arm", "repeats = 10", "repeats = 1", r"repeats: .* greater than or equal to 2"),
+        ("three-arm", "repeats = 10", "repeats = 2026-01-01", r"no text, number, list"),
+        ("three-arm", "repeats = 10", "repeats = ", r"is no TOML"),
+        ("three-arm", 'cell = "reference"', 'cell = "ref"', r"arms\.0\.cell: "),
+        ("three-arm", 'name = "three-arm"', 'name = "other"', r"name: must be 'three-arm'"),
+        ("three-arm", 'name = "clean"', 'name = "caching-off"', r"arms: a name stands twice"),
+        ("three-arm", 'clean = "stable"', 'cleen = "stable"', r"cleen: there is no such arm"),
+        ("three-arm", 'clean = "stable"', 'clean = "fine"', r"expectations\..*\.clean: "),
+        ("three-arm", '"hu-szamla-orgonagyar",', '"nope",', r"documents\.0: no file .*nope"),
+        ("three-arm", '"hu-szamla-orgonagyar",', '"../x",', r"documents\.0: String should match"),
+        ("three-arm", '"en-letter-tender-decision"', '"nope"', r"warm_up_document: no file"),
+    ],
+)  # fmt: skip
+def test_a_mistake_in_an_experiment_names_file_and_key(
+    edit: Edit, file: str, old: str, new: str, told: str
+) -> None:
+    """Unknown key, wrong type, unknown value, unknown document, unknown arm: exit 2."""
+    definitions = edit(f"arms/{file}.toml", old, new)
+
+    with pytest.raises(DefinitionError, match=told) as caught:
+        definitions.documents(definitions.experiment(file))
+    assert caught.value.exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ("grace_s = 20.0", "grace = 20.0", r"stop\.grace: unknown key"),
+        ("grace_s = 20.0", "grace_s = 0.0", r"stop\.grace_s: .* greater than 0"),
+        ("grace_s = 20.0", "grace_s = inf", r"stop\.grace_s: "),
+        ('kind = "process"', 'kind = "podman"', r"kind: Input should be 'process'"),
+        ('kind = "prepared"', 'kind = "magic"', r"interpreter: Input tag 'magic'"),
+        ('HF_HUB_OFFLINE = "1"', "HF_HUB_OFFLINE = 1", r"environment\.HF_HUB_OFFLINE: "),
+        ('HF_HUB_OFFLINE = "1"', '"A=B" = "1"', r"environment\.A=B"),
+    ],
+)
+def test_a_mistake_in_a_profile_names_file_and_key(
+    edit: Edit, old: str, new: str, told: str
+) -> None:
+    """The same strictness."""
+    definitions = edit("launch_profiles/vllm-cpu-tiny-hybrid.toml", old, new)
+
+    with pytest.raises(DefinitionError, match=rf"vllm-cpu-tiny-hybrid\.toml: .*{told}"):
+        definitions.profile("vllm-cpu-tiny-hybrid")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ('language = "hu"', 'language = "fr"', r"language: "),
+        ("title =", 'text = "x"\ntitle =', r"text: unknown key"),
+        ("response_schema = '''{", "response_schema = '''", r"a\.response_schema: is no JSON"),
+    ],
+)
+def test_a_mistake_in_a_document_names_file_and_key(
+    edit: Edit, old: str, new: str, told: str
+) -> None:
+    """A document's own definition is as strict."""
+    definitions = edit("arms/documents/hu-szamla-orgonagyar.toml", old, new)
+
+    with pytest.raises(DefinitionError, match=rf"hu-szamla-orgonagyar\.toml: {told}"):
+        definitions.documents(definitions.experiment("three-arm"))
+
+
+@pytest.mark.parametrize("what", ["experiment", "profile"])
+def test_an_unknown_name_lists_the_known_ones(what: str) -> None:
+    """So that the next try is right."""
+    with pytest.raises(DefinitionError, match=r"nope\.toml: there is no such .*three-arm|vllm-cpu"):
+        getattr(Definitions(PROJECT), what)("nope")
+
+
+def test_a_document_that_is_no_utf8_is_refused(edit: Edit, tmp_path: Path) -> None:
+    """Never a replacement character in a prompt."""
+    definitions = edit("arms/three-arm.toml", "repeats = 10", "repeats = 10")
+    text = tmp_path / "arms" / "documents" / "hu-szamla-orgonagyar.txt"
+    text.write_bytes(b"\xff\xfe" + text.read_bytes())
+
+    with pytest.raises(DefinitionError, match=r"orgonagyar\.txt: is not UTF-8"):
+        definitions.documents(definitions.experiment("three-arm"))
+
+
+def test_a_documents_tasks_begin_with_different_tokens(tokenizer_file: Path) -> None:
+    """Else A and B would share more than the shared part."""
+    tokenizer = Tokenizer.from_file(str(tokenizer_file))
+    definitions = Definitions(PROJECT)
+    for document in definitions.documents(definitions.experiment("three-arm")).values():
+        first = {tokenizer.encode(task.question).ids[0] for task in (document.a, document.b)}
+        assert len(first) == 2
