@@ -105,7 +105,7 @@ class _References:
 
     def __init__(self, arm: ArmEvidence) -> None:
         voided = _voided_cells(arm)
-        self._cells = {
+        self._cells: dict[tuple[str, Place], tuple[Repeat, ...]] = {
             (cell.plan.document, cell.plan.place): _without_first_request(cell, arm)
             for cell in arm.cells
             if cell.plan.place != "measured" and cell.plan.id not in voided

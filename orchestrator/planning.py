@@ -65,7 +65,7 @@ def make_plan(
         DefinitionError: Names the file and the key that cannot be resolved.
     """
     where = f"arms/{experiment.name}.toml"
-    sizes = _resolve_sizes(experiment, profile.block_size_tokens, where, selection)
+    sizes = _resolve_sizes(experiment, profile, where, selection)
     chosen = _chosen_arms(experiment, arms, where)
     panel = experiment.documents[:1] if selection == "quick" else experiment.documents
     prompts = _Prompts(profile, sizes, encode)
@@ -107,26 +107,33 @@ def make_plan(
 
 @dataclass(frozen=True, slots=True)
 class _Sizes:
+    key: str
+    """Where they stand in the experiment's file."""
+
     shared: int
     b: int
     a: tuple[int, ...]
 
 
 def _resolve_sizes(
-    experiment: Experiment, block_tokens: int, where: str, selection: Selection
+    experiment: Experiment, profile: LaunchProfile, where: str, selection: Selection
 ) -> _Sizes:
+    block_tokens = profile.block_size_tokens
+    table, asked = experiment.sizes_on(profile.name)
+
     def size(key: str, expression: str) -> int:
         try:
             return resolve(expression, block_tokens=block_tokens)
         except ValueError as error:
-            raise DefinitionError(where, f"sizes.{key}: {error}") from error
+            raise DefinitionError(where, f"{table}.{key}: {error}") from error
 
-    lengths = tuple(size("a", expression) for expression in experiment.sizes.a)
+    lengths = tuple(size("a", expression) for expression in asked.a)
     if len(set(lengths)) != len(lengths):
-        raise DefinitionError(where, f"sizes.a: two entries are equal at block {block_tokens}")
+        raise DefinitionError(where, f"{table}.a: two entries are equal at block {block_tokens}")
     return _Sizes(
-        shared=size("shared", experiment.sizes.shared),
-        b=size("b", experiment.sizes.b),
+        key=table,
+        shared=size("shared", asked.shared),
+        b=size("b", asked.b),
         a=lengths if selection == "full" else lengths[:1],
     )
 
@@ -165,10 +172,10 @@ class _Prompts:
 
     def add_panel_document(self, document: Document, where: str) -> None:
         """A at each of its lengths, and B; checked to share exactly the shared part."""
-        b = self._compose(document, document.b, self.sizes.b, where, "sizes.b")
+        b = self._compose(document, document.b, self.sizes.b, where, "b")
         self.table[f"{document.name}/b"] = b
         for length in self.sizes.a:
-            a = self._compose(document, document.a, length, where, "sizes.a")
+            a = self._compose(document, document.a, length, where, "a")
             common = common_prefix(a.token_ids, b.token_ids)
             if common != self.sizes.shared:
                 raise DefinitionError(
@@ -182,7 +189,7 @@ class _Prompts:
         """Unrelated prompts of A's and B's exact lengths, and the readiness probe's."""
         for length in {*self.sizes.a, self.sizes.b}:
             key = f"{document.name}/warm-up{length}"
-            self.table[key] = self._compose(document, document.a, length, where, "sizes")
+            self.table[key] = self._compose(document, document.a, length, where, "a")
         ids = self._encode(document.text)[: self._ready_tokens]
         self.table["ready"] = PromptPlan(document=document.name, token_ids=tuple(ids))
         self.sample = document.text[:_SAMPLE_CHARACTERS]
@@ -201,7 +208,9 @@ class _Prompts:
                 total_tokens=total,
             )
         except ValueError as error:
-            raise DefinitionError(where, f"{key}: {document.name}: {error}") from error
+            raise DefinitionError(
+                where, f"{self.sizes.key}.{key}: {document.name}: {error}"
+            ) from error
         return PromptPlan(document=document.name, token_ids=ids)
 
 

@@ -136,6 +136,18 @@ def test_sizes_resolve_once_against_the_profiles_grid() -> None:
     assert [arm.declared.block_size_tokens for arm in made.arms] == [16, 24]
 
 
+def test_a_profile_may_have_sizes_of_its_own() -> None:
+    """Which lengths show the effect depends on the machine; the table is named in errors."""
+    own = {"listed": {"shared": "18", "b": "38", "a": ["30"]}}
+    broken = {"listed": {"shared": "18", "b": "38", "a": ["17"]}}
+    made = plan(experiment(sizes_for=own))
+
+    assert (made.shared_tokens, made.b_tokens, made.a_tokens) == (18, 38, (30,))
+    assert plan(experiment(sizes_for=own), profile(name="other")).shared_tokens == 20
+    with pytest.raises(DefinitionError, match=r"sizes_for\.listed\.a: one: 17 tokens leave no"):
+        plan(experiment(sizes_for=broken))
+
+
 @pytest.mark.parametrize(
     ("changes", "told"),
     [

@@ -127,7 +127,8 @@ def _prepare_environment(
 ) -> Path:
     requirements = recipe / "requirements.txt"
     key = _hash(
-        (recipe / "engine.toml").read_bytes(),
+        # Not its limits, nor the tokenizer: another limit does not make another environment.
+        definition.model_dump_json(exclude={"needs", "vocabulary_size"}).encode(),
         requirements.read_bytes(),
         # A virtual environment is tied to the interpreter that made it.
         f"{sys.version_info.major}.{sys.version_info.minor} {sys.base_prefix}".encode(),

@@ -37,6 +37,9 @@ class Needs(Record):
     memory_bytes: int = Field(gt=0)
     """Available while a server starts."""
 
+    shared_memory_bytes: int = Field(gt=0)
+    """Free in /dev/shm."""
+
     disk_bytes: int = Field(gt=0)
     """Free in the cache folder's file system before the download."""
 
@@ -52,6 +55,10 @@ class EngineRecipe(Record):
 
     torch_index: str
     """Where to look for it when pip, as it is configured, does not find it."""
+
+    first_imports: tuple[str, ...] = Field(min_length=1)
+    """Modules that are loaded once after the installation; between them they load what a server
+    loads."""
 
     vocabulary_size: int = Field(ge=512, le=8192)
     """Of the tokenizer that is trained for the model: special tokens, 256 bytes, and merges."""

@@ -8,7 +8,7 @@ import ctypes
 import platform
 import shutil
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +16,8 @@ import psutil
 
 from orchestrator.adapters.engine_recipe import Needs
 from orchestrator.errors import HostError
+
+SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 -- looked at, nothing is put there
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +37,7 @@ class MachineReadings:
     programs: frozenset[str]
     libraries: frozenset[str]
     memory_available_bytes: int
+    shared_memory_free_bytes: int
     disk_free_bytes: int
 
 
@@ -49,7 +52,8 @@ def read_machine(needs: Needs, cache: Path) -> MachineReadings:
         programs=frozenset(name for name in needs.programs if shutil.which(name)),
         libraries=frozenset(name for name in needs.libraries if _can_be_loaded(name)),
         memory_available_bytes=psutil.virtual_memory().available,
-        disk_free_bytes=shutil.disk_usage(_existing(cache)).free,
+        shared_memory_free_bytes=_free_bytes(SHARED_MEMORY),
+        disk_free_bytes=_free_bytes(cache),
     )
 
 
@@ -59,6 +63,28 @@ def check_can_run(readings: MachineReadings, needs: Needs) -> None:
     Raises:
         HostError: Something is missing. One sentence says what, and what to do.
     """
+    _check_platform(readings, needs)
+    _check_packages(needs.programs, readings.programs)
+    _check_packages(needs.libraries, readings.libraries)
+    _check_memory(readings, needs)
+
+
+def check_can_install(readings: MachineReadings, needs: Needs, cache: Path) -> None:
+    """Return if there is room for the engine.
+
+    Raises:
+        HostError: There is not.
+    """
+    if readings.disk_free_bytes < needs.disk_bytes:
+        raise HostError(
+            f"preparing this engine needs {_size(needs.disk_bytes)} of free disk and {cache} has "
+            f"{_size(readings.disk_free_bytes)}: make room, or set VLLM_ARMS_CACHE to a folder on "
+            "another disk"
+        )
+
+
+def _check_platform(readings: MachineReadings, needs: Needs) -> None:
+    """What only another machine, or another system on it, can change."""
     if (readings.system, readings.architecture) != (needs.system, needs.architecture):
         raise HostError(
             f"this engine runs on {needs.system} {needs.architecture} and this machine is "
@@ -79,35 +105,28 @@ def check_can_run(readings: MachineReadings, needs: Needs) -> None:
             f"this engine has no wheels for Python {readings.python}: install vllm-arms under "
             f"Python {_alternatives(needs.python)}"
         )
-    for wanted, found_ones in (
-        (needs.programs, readings.programs),
-        (needs.libraries, readings.libraries),
-    ):
-        if missing := _missing(wanted, found_ones):
-            packages = " ".join(wanted[name] for name in wanted if name not in found_ones)
-            raise HostError(
-                f"this engine needs {missing}: install it (Debian, Ubuntu: "
-                f"apt-get install {packages})"
-            )
-    if readings.memory_available_bytes < needs.memory_bytes:
+
+
+def _check_packages(package_of: Mapping[str, str], found: frozenset[str]) -> None:
+    if missing := _missing(package_of, found):
+        packages = " ".join(package_of[name] for name in package_of if name not in found)
         raise HostError(
-            f"this engine needs {_gib(needs.memory_bytes)} of memory and "
-            f"{_gib(readings.memory_available_bytes)} is available: end other programs, or use "
-            "another machine"
+            f"this engine needs {missing}: install it (Debian, Ubuntu: apt-get install {packages})"
         )
 
 
-def check_can_install(readings: MachineReadings, needs: Needs, cache: Path) -> None:
-    """Return if there is room for the engine.
-
-    Raises:
-        HostError: There is not.
-    """
-    if readings.disk_free_bytes < needs.disk_bytes:
+def _check_memory(readings: MachineReadings, needs: Needs) -> None:
+    if readings.memory_available_bytes < needs.memory_bytes:
         raise HostError(
-            f"preparing this engine needs {_gib(needs.disk_bytes)} of free disk and {cache} has "
-            f"{_gib(readings.disk_free_bytes)}: make room, or set VLLM_ARMS_CACHE to a folder on "
-            "another disk"
+            f"this engine needs {_size(needs.memory_bytes)} of memory and "
+            f"{_size(readings.memory_available_bytes)} is available: end other programs, or use "
+            "another machine"
+        )
+    if readings.shared_memory_free_bytes < needs.shared_memory_bytes:
+        raise HostError(
+            f"this engine needs {_size(needs.shared_memory_bytes)} free in {SHARED_MEMORY} and "
+            f"{_size(readings.shared_memory_free_bytes)} is: start the container that this runs "
+            "in with --shm-size=1g"
         )
 
 
@@ -137,9 +156,10 @@ def _can_be_loaded(library: str) -> bool:
     return True
 
 
-def _existing(folder: Path) -> Path:
-    """The folder, or the nearest one above it that exists: a cache is made later."""
-    return next(path for path in (folder, *folder.absolute().parents) if path.exists())
+def _free_bytes(folder: Path) -> int:
+    """Of the file system that the folder is in, or will be in once it is made."""
+    existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    return shutil.disk_usage(existing).free
 
 
 def _missing(wanted: Iterable[str], found: frozenset[str]) -> str:
@@ -155,5 +175,6 @@ def _alternatives(names: tuple[str, ...]) -> str:
     return f"{', '.join(others)} or {last}" if others else last
 
 
-def _gib(size_bytes: int) -> str:
-    return f"{size_bytes / 2**30:.1f} GiB"
+def _size(size_bytes: int) -> str:
+    gib = size_bytes / 2**30
+    return f"{gib:.1f} GiB" if gib >= 1 else f"{size_bytes / 2**20:.0f} MiB"

@@ -104,10 +104,9 @@ class ServerProcess:
         """
         ours = self.pids()
         for connection in psutil.net_connections(kind="tcp"):
-            listens = connection.status == psutil.CONN_LISTEN and bool(connection.laddr)
-            if not listens or connection.laddr[1] != port:
-                continue
-            if connection.pid not in ours:
+            listens = connection.status == psutil.CONN_LISTEN
+            there = getattr(connection.laddr, "port", None) == port
+            if listens and there and connection.pid not in ours:
                 owner = _describe(connection.pid)
                 raise WrongServerError(f"port {port} is served by {owner}, not by our server")
 

@@ -12,6 +12,16 @@ _PLAIN_INTERVAL_S = 10.0
 """Between two lines about one stage where nothing can be overwritten."""
 
 
+_PLAIN_WIDTH = 120
+"""Columns of a table that goes into a file or a pipe."""
+
+
+def terminal() -> Console:
+    """Standard output; as wide as a table needs where it is no terminal."""
+    console = Console()
+    return console if console.is_terminal else Console(width=_PLAIN_WIDTH)
+
+
 class ConsoleProgress:
     """Arm, stage, how long it has waited and on what, last log line, probes done."""
 

@@ -10,13 +10,12 @@ from pathlib import Path
 from threading import Event
 
 import structlog
-from rich.console import Console
 
 from orchestrator.adapters.arm_server import ArmServer, running_arm_server
 from orchestrator.adapters.host_facts import host_facts, host_state
 from orchestrator.adapters.run_store import RunStore
 from orchestrator.cli.planning import Planned, resolve_plan
-from orchestrator.cli.progress import ConsoleProgress
+from orchestrator.cli.progress import ConsoleProgress, terminal
 from orchestrator.cli.signals import interruptible
 from orchestrator.errors import InterruptedRunError, OrchestratorError
 from orchestrator.model.engine import EngineFacts
@@ -40,7 +39,7 @@ def run_experiment(
         OrchestratorError: Whatever kept the run from being made or finished. A run folder that
             was begun is closed with the reason.
     """
-    console = Console()
+    console = terminal()
     progress = ConsoleProgress(console)
     with interruptible() as hurry:
         planned = resolve_plan(project, experiment, profile, selection, arms, progress.line)
@@ -67,7 +66,7 @@ def _execute(planned: Planned, store: RunStore, progress: ConsoleProgress, hurry
     store.write_text("report.md", markdown(plan, verdict, command=shlex.join(_command())))
     _end(store, "finished", verdict.exit_code, verdict.sentence)
     log.info("run.finished", result=verdict.result, exit_code=verdict.exit_code)
-    console = Console()
+    console = terminal()
     console.print(table(verdict))
     progress.line(verdict.sentence)
     progress.line(f"report: {store.root / 'report.md'}")

@@ -4,7 +4,6 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -14,6 +13,7 @@ from orchestrator.adapters.log_files import scan_file
 from orchestrator.adapters.run_store import RunStore
 from orchestrator.adapters.trimming import replacements, trim
 from orchestrator.cli.planning import engine_files, resolve_plan
+from orchestrator.cli.progress import terminal
 from orchestrator.model.host import RunStart
 from orchestrator.model.plan import ArmPlan, CellPlan, Plan, Selection
 from orchestrator.model.serverlog import LogScan
@@ -34,7 +34,7 @@ def print_plan(
 ) -> None:
     """Launch command of each arm, cells with token counts, prediction, expected time."""
     plan = resolve_plan(project, experiment, profile, selection, arms, None).plan
-    console = Console()
+    console = terminal()
 
     def say(text: str) -> None:
         console.print(Text(text), soft_wrap=True)
@@ -89,7 +89,7 @@ def _cell(plan: Plan, cell: CellPlan) -> list[str]:
 def print_preparation(project: Path, profile: str) -> None:
     """Prepare the profile's engine, and say where it is."""
     definitions = Definitions(project)
-    console = Console()
+    console = terminal()
     engine = engine_files(
         definitions,
         definitions.profile(profile),
@@ -103,7 +103,7 @@ def print_analysis(run: Path) -> int:
     """The run's table and sentence, judged anew; whether the stored verdict is the same."""
     store, plan = _open(run)
     verdict = judge_run(plan, store)
-    console = Console()
+    console = terminal()
     console.print(table(verdict))
     console.print(Text(verdict.sentence), soft_wrap=True)
     if store.has("verdicts.json"):
@@ -120,7 +120,7 @@ def print_report(run: Path) -> None:
     store, plan = _open(run)
     start = store.read("run.json", RunStart)
     text = markdown(plan, judge_run(plan, store), command=shlex.join(start.command))
-    Console().out(text, end="", highlight=False)
+    terminal().out(text, end="", highlight=False)
 
 
 def print_trimming(project: Path, run: Path, target: Path) -> None:
@@ -128,7 +128,7 @@ def print_trimming(project: Path, run: Path, target: Path) -> None:
     store = RunStore.open(run)
     counts = trim(store, target, replacements(project, default_cache()))
     size = sum(path.stat().st_size for path in target.rglob("*") if path.is_file())
-    console = Console()
+    console = terminal()
     console.print(Text(f"{target}: {size:,} bytes"))
     for stand_in, count in counts.items():
         console.print(Text(f"  {stand_in} stands {count} times"))
@@ -136,7 +136,7 @@ def print_trimming(project: Path, run: Path, target: Path) -> None:
 
 def print_log_scans(files: Sequence[Path], *, as_json: bool) -> None:
     """Facts and findings of each log."""
-    console = Console()
+    console = terminal()
     for path in files:
         scan = scan_file(path)
         if as_json:

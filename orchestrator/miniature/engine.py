@@ -52,6 +52,8 @@ class Engine:
         self.limits = limits
         self.scheduler = Scheduler(limits)
         self.draft_counts = DraftCounts(0, 0, [0] * limits.num_speculative_tokens)
+        self.computed_prompt_tokens = 0
+        self.generated_tokens = 0
         self.truths: OrderedDict[str, Truth] = OrderedDict()
         self._model = model
         self._clock = clock
@@ -101,7 +103,9 @@ class Engine:
     def _advance(self, scheduled: Scheduled, computed: Computed) -> tuple[Generated, ...]:
         request, start = scheduled.request, scheduled.start
         known = len(request.tokens)
+        self.computed_prompt_tokens += max(min(scheduled.end, len(request.wish.prompt)) - start, 0)
         added = () if scheduled.end < known else self._generate(scheduled, computed.hidden)
+        self.generated_tokens += len(added)
         end = min(scheduled.end, len(request.tokens) - 1) if added else scheduled.end
         self._note(scheduled, end)
         request.drafts = []

@@ -20,6 +20,7 @@ chunk_intra.py takes `g` at row `min(BC // 2, T - i_ti - 1)` as its reference.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -39,21 +40,29 @@ def piece_sizes(rows: int) -> list[int]:
     return [size + 1] * longer + [size] * (pieces - longer)
 
 
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """What some consecutive tokens bring along; all are rows x heads x size."""
+
+    queries: FloatArray
+    keys: FloatArray
+    values: FloatArray
+    log_decays: FloatArray
+    """rows x heads, not above 0."""
+
+    def part(self, start: int, size: int) -> "Rows":
+        """Some of the rows."""
+        rows = slice(start, start + size)
+        return Rows(self.queries[rows], self.keys[rows], self.values[rows], self.log_decays[rows])
+
+
 def attend(
-    queries: FloatArray,
-    keys: FloatArray,
-    values: FloatArray,
-    log_decays: FloatArray,
-    state: FloatArray,
-    sizes: Sequence[int],
+    rows: Rows, state: FloatArray, sizes: Sequence[int]
 ) -> tuple[FloatArray, list[FloatArray]]:
     """Compute a chunk from the state before it.
 
     Args:
-        queries: rows x heads x key size; `keys` and `values` alike.
-        keys: See `queries`.
-        values: See `queries`.
-        log_decays: rows x heads, not above 0.
+        rows: Of the chunk.
         state: heads x key size x value size.
         sizes: Rows of each piece; all ones while generating, where states between tokens are
             needed because drafts may be rejected.
@@ -63,29 +72,22 @@ def attend(
     """
     outputs, states, start = [], [], 0
     for size in sizes:
-        rows = slice(start, start + size)
-        output, state = _piece(queries[rows], keys[rows], values[rows], log_decays[rows], state)
+        output, state = _piece(rows.part(start, size), state)
         outputs.append(output)
         states.append(state)
         start += size
     return np.concatenate(outputs), states
 
 
-def _piece(
-    queries: FloatArray,
-    keys: FloatArray,
-    values: FloatArray,
-    log_decays: FloatArray,
-    state: FloatArray,
-) -> tuple[FloatArray, FloatArray]:
-    decay = np.cumsum(log_decays, axis=0, dtype=np.float32)
+def _piece(rows: Rows, state: FloatArray) -> tuple[FloatArray, FloatArray]:
+    decay = np.cumsum(rows.log_decays, axis=0, dtype=np.float32)
     reference, whole = decay[len(decay) // 2], decay[-1]
-    v = _by_head(values)
-    scores = np.tril(
-        _scaled(queries, decay - reference) @ _scaled(keys, reference - decay).transpose(0, 2, 1)
-    )
-    output = scores @ v + _scaled(queries, decay) @ state
-    grown = _scaled(keys, whole - decay).transpose(0, 2, 1) @ v
+    queries = _scaled(rows.queries, decay - reference)
+    keys = _scaled(rows.keys, reference - decay)
+    values = _by_head(rows.values)
+    scores = np.tril(queries @ keys.transpose(0, 2, 1))
+    output = scores @ values + _scaled(rows.queries, decay) @ state
+    grown = _scaled(rows.keys, whole - decay).transpose(0, 2, 1) @ values
     return output.transpose(1, 0, 2), np.exp(whole)[:, None, None] * state + grown
 
 

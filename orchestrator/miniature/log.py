@@ -11,8 +11,8 @@ import sys
 import traceback
 from types import TracebackType
 
-api = logging.getLogger("miniature.APIServer")
-core = logging.getLogger("miniature.EngineCore")
+log_api = logging.getLogger("miniature.APIServer")
+log_core = logging.getLogger("miniature.EngineCore")
 
 
 class _Formatter(logging.Formatter):

@@ -110,21 +110,12 @@ def _boundaries(chunks: Sequence[Chunk]) -> list[int]:
 def _linear(
     layer: LinearLayer, index: int, rows: FloatArray, chunks: Sequence[Chunk]
 ) -> tuple[FloatArray, list[list[FloatArray]]]:
-    keys_shape, values_shape = (LINEAR_HEADS, LINEAR_KEY_SIZE), (LINEAR_HEADS, LINEAR_VALUE_SIZE)
-    queries = unit(project(rows, layer.query).reshape(-1, *keys_shape))
-    keys = unit(project(rows, layer.key).reshape(-1, *keys_shape))
-    values = project(rows, layer.value).reshape(-1, *values_shape)
-    decays = -np.log1p(np.exp(project(rows, layer.decay) - _DECAY_OFFSETS))
-    decays = np.maximum(decays, linear_attention.MIN_LOG_DECAY)
+    brought = _brought(layer, rows)
     outputs, states, start = [], [], 0
     for chunk in chunks:
         size = len(chunk.tokens)
-        part = slice(start, start + size)
         output, after = linear_attention.attend(
-            queries[part],
-            keys[part],
-            values[part],
-            decays[part],
+            brought.part(start, size),
             chunk.state[index],
             [1] * size if chunk.token_by_token else linear_attention.piece_sizes(size),
         )
@@ -134,6 +125,16 @@ def _linear(
     mixed = normalised(round_to_bfloat16(np.concatenate(outputs))).reshape(len(rows), -1)
     gated = round_to_bfloat16(mixed * silu(project(rows, layer.gate)))
     return project(gated, layer.out), states
+
+
+def _brought(layer: LinearLayer, rows: FloatArray) -> linear_attention.Rows:
+    decays = -np.log1p(np.exp(project(rows, layer.decay) - _DECAY_OFFSETS))
+    return linear_attention.Rows(
+        queries=unit(project(rows, layer.query).reshape(-1, LINEAR_HEADS, LINEAR_KEY_SIZE)),
+        keys=unit(project(rows, layer.key).reshape(-1, LINEAR_HEADS, LINEAR_KEY_SIZE)),
+        values=project(rows, layer.value).reshape(-1, LINEAR_HEADS, LINEAR_VALUE_SIZE),
+        log_decays=np.maximum(decays, linear_attention.MIN_LOG_DECAY),
+    )
 
 
 def _full(layer: FullLayer, place: int, rows: FloatArray, chunks: Sequence[Chunk]) -> FloatArray:

@@ -9,12 +9,31 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from .scheduler import Limits
 
 _BLOCKS = 8192
 """Of the pool by default: 262,144 tokens at a block of 32, about what vLLM for CPU has with a
 gigabyte. Memory is taken when a block is used: 33 KB for keys and values, 147 KB for a state."""
+
+_DEFAULTS: dict[str, Any] = {
+    "host": "127.0.0.1",
+    "port": 8000,
+    "model": "miniature",
+    "served_model_name": None,
+    "tokenizer": None,
+    "max_model_len": 8192,
+    "block_size": 16,
+    "enable_prefix_caching": True,
+    "enable_prompt_tokens_details": False,
+    "max_logprobs": 20,
+    "max_num_batched_tokens": 2048,
+    "num_gpu_blocks_override": None,
+    "speculative_config": None,
+    "seed": 0,
+}
+"""vLLM's for a CPU, except for the host: a miniature is not for others to reach."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,26 +85,25 @@ class Settings:
 
 def read_settings(argv: Sequence[str]) -> Settings:
     """Parse a command line; exits with 2 when it is wrong."""
-    parsed = _parser().parse_args(argv)
-    defaults = _parser().parse_args([])
-    given = {name: value for name, value in vars(parsed).items() if value != vars(defaults)[name]}
-    drafts = parsed.speculative_config["num_speculative_tokens"] if parsed.speculative_config else 0
+    given = vars(_parser().parse_args(argv))
+    value = {**_DEFAULTS, **given}
+    speculation = value["speculative_config"]
     return Settings(
-        host=parsed.host,
-        port=parsed.port,
-        model=parsed.model,
-        served_model_name=parsed.served_model_name or parsed.model,
-        tokenizer=parsed.tokenizer,
-        max_logprobs=parsed.max_logprobs,
-        prompt_tokens_details=parsed.enable_prompt_tokens_details,
-        seed=parsed.seed,
+        host=value["host"],
+        port=value["port"],
+        model=value["model"],
+        served_model_name=value["served_model_name"] or value["model"],
+        tokenizer=value["tokenizer"],
+        max_logprobs=value["max_logprobs"],
+        prompt_tokens_details=value["enable_prompt_tokens_details"],
+        seed=value["seed"],
         limits=Limits(
-            block_size=parsed.block_size,
-            max_num_batched_tokens=parsed.max_num_batched_tokens,
-            max_model_len=parsed.max_model_len,
-            prefix_caching=parsed.enable_prefix_caching,
-            num_speculative_tokens=drafts,
-            num_blocks=parsed.num_gpu_blocks_override or _BLOCKS,
+            block_size=value["block_size"],
+            max_num_batched_tokens=value["max_num_batched_tokens"],
+            max_model_len=value["max_model_len"],
+            prefix_caching=value["enable_prefix_caching"],
+            num_speculative_tokens=speculation["num_speculative_tokens"] if speculation else 0,
+            num_blocks=value["num_gpu_blocks_override"] or _BLOCKS,
         ),
         given=given,
         development=os.environ.get("VLLM_SERVER_DEV_MODE") == "1",
@@ -93,22 +111,25 @@ def read_settings(argv: Sequence[str]) -> Settings:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="miniature.py", allow_abbrev=False)
+    """Without defaults, so that what was given can be told from what was not."""
+    parser = argparse.ArgumentParser(
+        prog="miniature.py", allow_abbrev=False, argument_default=argparse.SUPPRESS
+    )
     flag = parser.add_argument
-    flag("--host", default="127.0.0.1")
-    flag("--port", type=int, default=8000)
-    flag("--model", default="miniature")
+    flag("--host")
+    flag("--port", type=int)
+    flag("--model")
     flag("--served-model-name")
     flag("--tokenizer", type=Path)
-    flag("--max-model-len", type=_positive, default=8192)
-    flag("--block-size", type=_positive, default=16)
-    flag("--enable-prefix-caching", action=argparse.BooleanOptionalAction, default=True)
+    flag("--max-model-len", type=_positive)
+    flag("--block-size", type=_positive)
+    flag("--enable-prefix-caching", action=argparse.BooleanOptionalAction)
     flag("--enable-prompt-tokens-details", action="store_true")
-    flag("--max-logprobs", type=int, default=20)
-    flag("--max-num-batched-tokens", type=_positive, default=2048)
+    flag("--max-logprobs", type=int)
+    flag("--max-num-batched-tokens", type=_positive)
     flag("--num-gpu-blocks-override", type=_positive)
     flag("--speculative-config", type=_speculation)
-    flag("--seed", type=int, default=0)
+    flag("--seed", type=int)
     return parser
 
 

@@ -24,7 +24,7 @@ class Tokenizer:
             # Here, since a server that is only sent token ids needs no such package.
             from tokenizers import Tokenizer as Inner  # noqa: PLC0415
 
-            self._inner = Inner.from_file(str(file))
+            self._inner = Inner.from_str(file.read_text(encoding="utf-8"))
 
     @property
     def size(self) -> int:
@@ -55,7 +55,11 @@ class Tokenizer:
 
     def name(self, token: int, *, as_id: bool) -> str:
         """How a list of candidates calls a token."""
-        return f"token_id:{token}" if as_id or self._inner is None else self.decode([token], special=True)
+        return (
+            f"token_id:{token}"
+            if as_id or self._inner is None
+            else self.decode([token], special=True)
+        )
 
     def render_chat(self, messages: Sequence[tuple[str, str]], *, generation_prompt: bool) -> str:
         """Write a conversation as the prepared tiny model does (ChatML).

@@ -81,6 +81,9 @@ class Experiment(Record):
 
     sizes: Sizes
 
+    sizes_for: dict[Name, Sizes] = Field(default_factory=dict)
+    """Instead of `sizes`, for profiles on which other lengths show the effect."""
+
     repeats: int = Field(default=10, ge=2)
     """How often B is sent in a measured cell."""
 
@@ -120,6 +123,12 @@ class Experiment(Record):
                 if arm not in arms:
                     raise ValueError(f"expectations.{profile}.{arm}: there is no such arm")
         return self
+
+    def sizes_on(self, profile: str) -> tuple[str, Sizes]:
+        """The sizes for a profile, and the key they stand under."""
+        if profile in self.sizes_for:
+            return f"sizes_for.{profile}", self.sizes_for[profile]
+        return "sizes", self.sizes
 
     def purpose(self, profile: str) -> Purpose:
         """`reproduce` where this profile's outcome is written down, else `check`."""

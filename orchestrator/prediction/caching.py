@@ -60,7 +60,7 @@ class PrefixCache:
         found = 0
         while found < self._searched(len(prompt)) and blocks[found] in self._keys_and_values:
             found += 1
-        if self.settings.speculative:
+        if drops_last_block(self.settings):
             found = max(found - 1, 0)
         hit = next((i for i in range(found, 0, -1) if blocks[i - 1] in self._states), 0)
         return Hit(
@@ -99,25 +99,24 @@ class PrefixCache:
         The last generated token is never computed: nothing follows it.
         """
         block = self.settings.block_tokens
-        full = len(prompt) // block
-        if (len(prompt) + max_tokens - 1) // block > full:
-            nodes = self._blocks(prompt)
+        nodes = self._blocks(prompt)
+        computed = len(prompt) + max_tokens - 1
+        if (computed - lookahead_tokens(self.settings)) // block > len(nodes):
             parent = nodes[-1] if nodes else _ROOT
-            self._unknown.append(_Unknown(parent, tuple(prompt[full * block :])))
+            self._unknown.append(_Unknown(parent, tuple(prompt[len(nodes) * block :])))
 
     def _searched(self, prompt_tokens: int) -> int:
         """Blocks that are looked up. The last token is always computed anew, for its logits."""
-        resends_end = self.settings.speculative and self.settings.rule in ("v0.32", "v0.33")
-        limit = prompt_tokens if resends_end else prompt_tokens - 1
-        return limit // self.settings.block_tokens
+        whole = self.settings.rule == "v0.32" and self.settings.speculative  # drops one anyway
+        return (prompt_tokens if whole else prompt_tokens - 1) // self.settings.block_tokens
 
     def _blocks(self, prompt: Sequence[int]) -> list[int]:
-        """The node of each full block of a prompt."""
-        block = self.settings.block_tokens
+        """The node of each block of a prompt that has a hash."""
+        block, ahead = self.settings.block_tokens, lookahead_tokens(self.settings)
         nodes: list[int] = []
         node = _ROOT
-        for begin in range(0, len(prompt) // block * block, block):
-            step = (node, tuple(prompt[begin : begin + block]))
+        for begin in range(0, (len(prompt) - ahead) // block * block, block):
+            step = (node, tuple(prompt[begin : begin + block + ahead]))
             node = self._path.setdefault(step, len(self._path) + 1)
             nodes.append(node)
         return nodes
@@ -129,19 +128,35 @@ class PrefixCache:
             return True
         for index in range(searched):
             parent = blocks[index - 1] if index else _ROOT
-            tokens = tuple(prompt[index * block : (index + 1) * block])
             for unknown in self._unknown:
                 known = len(unknown.beginning)
-                if unknown.parent == parent and tokens[:known] == unknown.beginning:
+                tokens = tuple(prompt[index * block : index * block + known])
+                if unknown.parent == parent and tokens == unknown.beginning:
                     return True
         return False
+
+
+def drops_last_block(settings: SchedulerSettings) -> bool:
+    """Whether a hit gives its last block back.
+
+    The drafter's keys and values at a block's last position depend on the token after it, which
+    the block's hash does not cover before v0.33.
+    """
+    return settings.speculative and settings.rule != "v0.33"
+
+
+def lookahead_tokens(settings: SchedulerSettings) -> int:
+    """Tokens after a block that its hash covers."""
+    return 1 if settings.speculative and settings.rule == "v0.33" else 0
 
 
 def retains(
     position: int, prompt_tokens: int, junction: int | None, settings: SchedulerSettings
 ) -> bool:
-    """Whether a state saved at `position` tokens of a prompt stays in the cache."""
+    """Whether a state that stands at `position` tokens of a prompt stays in the cache."""
     block, interval = settings.block_tokens, settings.retention_tokens
+    if position % block or position + lookahead_tokens(settings) > prompt_tokens:
+        return False
     if interval is None or settings.rule == "v0.15":
         return True
     if interval and position % (max(interval // block, 1) * block) == 0:
@@ -149,15 +164,13 @@ def retains(
     kept = _resumed_at(prompt_tokens, settings)
     if junction is not None and settings.rule != "v0.24":
         kept.add(junction)
-        if settings.speculative and settings.rule == "v0.33":
-            kept.add(junction - block)  # a sibling that ends there drops one more block
     return position in {place // block * block for place in kept}
 
 
 def _resumed_at(prompt_tokens: int, settings: SchedulerSettings) -> set[int]:
     """Where a later request that repeats or extends the prompt can resume."""
     block = settings.block_tokens
-    if settings.speculative and settings.rule in ("v0.30", "v0.32", "v0.33"):
+    if settings.speculative and settings.rule in ("v0.30", "v0.32"):
         resent, extended = prompt_tokens - 1, prompt_tokens
         return {resent // block * block - block, extended // block * block - block}
     return {prompt_tokens - 1}

@@ -60,11 +60,7 @@ def _chunks(prompt_tokens: int, hit: Hit, settings: SchedulerSettings) -> Iterat
                 f"{settings.token_budget} is less than the block of {settings.block_tokens}; "
                 f"this scheduler ({settings.rule}) would never finish a prompt of {prompt_tokens}",
             )
-        saves = (
-            settings.prefix_caching
-            and end % settings.block_tokens == 0
-            and retains(end, prompt_tokens, hit.junction, settings)
-        )
+        saves = settings.prefix_caching and retains(end, prompt_tokens, hit.junction, settings)
         yield ChunkPrediction(start=start, end=end, saves_state=saves)
         start = end
 

@@ -7,6 +7,7 @@ backends without checkpoints inside a chunk.
 """
 
 from orchestrator.model.prediction import SchedulerSettings
+from orchestrator.prediction.caching import drops_last_block
 
 
 def chunk_end(
@@ -35,15 +36,15 @@ def chunk_end(
 def last_checkpoint(prompt_tokens: int, settings: SchedulerSettings) -> int:
     """The last boundary that a prefill must stop at; 0 for none.
 
-    With drafts the last matching block is dropped from every hit, so a state there would never
-    be found: the stop backs off by one block.
+    Where hits give their last block back, a state there would never be found: the stop backs off
+    by one block.
     """
-    block = settings.block_tokens
-    limit = prompt_tokens
-    if settings.rule in ("v0.32", "v0.33") and not settings.speculative:
+    block, limit = settings.block_tokens, prompt_tokens
+    if drops_last_block(settings):
+        return max(limit // block * block - block, 0)
+    if settings.rule in ("v0.32", "v0.33"):
         limit -= 1  # a resent prompt recomputes its last token, so it cannot resume at its end
-    back_off = block if settings.speculative else 0
-    return max(limit // block * block - back_off, 0)
+    return limit // block * block
 
 
 def _single_stop(

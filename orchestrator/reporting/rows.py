@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from orchestrator.model.verdict import CellVerdict, ProbeResult, RunVerdict
 
-_DIGEST_DIGITS = 12
-"""Enough to tell a few hundred digests apart."""
+_DIGEST_DIGITS = 8
+"""Enough to tell the few hundred digests of a run apart."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,10 +34,9 @@ COLUMNS = {
     "arm": "arm",
     "document": "document",
     "a": "A",
-    "first": "B, first run",
-    "later": "B, later runs",
-    "cached": "cached tokens",
-    "reference": "reference",
+    "first": "B first",
+    "later": "B later",
+    "cached": "cached",
     "verdict": "verdict",
 }
 """Field → heading, in order: what a terminal has room for."""

@@ -3,7 +3,7 @@
 Paths are below `vllm/`, of 0.29.0 unless a version stands there.
 """
 
-from orchestrator.serverlog.rules import FactRule, count
+from orchestrator.serverlog.rules import FactRule, count, number
 
 CACHE_FACTS = (
     FactRule(
@@ -48,7 +48,7 @@ CACHE_FACTS = (
         source="platforms/interface.py, Platform._align_hybrid_block_size",
         starts="Padding mamba page size by ",
         rest=r"(?P<mamba_page_padding_percent>[\d.]+)%",
-        parse={"mamba_page_padding_percent": float},
+        parse={"mamba_page_padding_percent": number},
     ),
     FactRule(
         source="v1/core/kv_cache_utils.py, get_kv_cache_groups",
@@ -72,25 +72,25 @@ CACHE_FACTS = (
         source="v1/worker/gpu_worker.py, Worker.determine_available_memory",
         starts="Available KV cache memory: ",
         rest=r"(?P<kv_cache_memory_gib>[\d.]+) GiB",
-        parse={"kv_cache_memory_gib": float},
+        parse={"kv_cache_memory_gib": number},
     ),
     FactRule(
         source="v1/worker/cpu_worker.py, CPUWorker.determine_available_memory",
         starts="Explicitly set (",
         rest=r"(?P<kv_cache_memory_gib>[\d.]+)/[\d.]+\) GiB for KV cache",
-        parse={"kv_cache_memory_gib": float},
+        parse={"kv_cache_memory_gib": number},
     ),
     FactRule(
         source="v1/core/kv_cache_utils.py, update_kv_cache_capacity; on one line since 0.27",
         starts="GPU KV cache size: ",
         rest=r"(?P<kv_cache_tokens>[\d,]+) tokens"
         r"(?:, Maximum concurrency for [\d,]+ tokens per request: (?P<max_concurrency>[\d.]+)x)?",
-        parse={"kv_cache_tokens": count, "max_concurrency": float},
+        parse={"kv_cache_tokens": count, "max_concurrency": number},
     ),
     FactRule(
         source="0.8 to 0.26: v1/core/kv_cache_utils.py",
         starts="Maximum concurrency for ",
         rest=r"[\d,]+ tokens per request: (?P<max_concurrency>[\d.]+)x",
-        parse={"max_concurrency": float},
+        parse={"max_concurrency": number},
     ),
 )

@@ -7,8 +7,10 @@ When vLLM rewords a message, add a rule and an entry to the corpus in `tests/fix
 and keep the old rule: logs of old versions stay readable.
 """
 
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -22,8 +24,24 @@ RAW = (None,)
 
 
 def count(text: str) -> int:
-    """A whole number, with or without thousands separators."""
+    """A whole number, with or without thousands separators.
+
+    Raises:
+        ValueError: It is none.
+    """
     return int(text.replace(",", ""))
+
+
+def number(text: str) -> float:
+    """A decimal number.
+
+    Raises:
+        ValueError: It is none, or none that a double holds.
+    """
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(text)
+    return value
 
 
 def flag(text: str) -> bool:
@@ -79,7 +97,8 @@ class FactRule(Rule):
         yield from self.says.items()
         for name, parse in self.parse.items():
             if match[name] is not None:
-                yield name, parse(match[name])
+                with suppress(ValueError):
+                    yield name, parse(match[name])
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,7 +3,7 @@
 Paths are below `vllm/`, of 0.29.0 unless a version stands there.
 """
 
-from orchestrator.serverlog.rules import FactRule, count
+from orchestrator.serverlog.rules import FactRule, count, number
 
 SERVING_FACTS = (
     FactRule(
@@ -52,8 +52,8 @@ SERVING_FACTS = (
         r"(?:, Corrupted: (?P<recent_corrupted_requests>\d+) reqs)?",
         parse={
             "recent_preemptions": count,
-            "kv_cache_usage_percent": float,
-            "prefix_hit_rate_percent": float,
+            "kv_cache_usage_percent": number,
+            "prefix_hit_rate_percent": number,
             "recent_corrupted_requests": count,
         },
         rolling=True,
@@ -65,7 +65,7 @@ SERVING_FACTS = (
         r".*?Accepted: (?P<recent_accepted_draft_tokens>\d+) tokens"
         r", Drafted: (?P<recent_draft_tokens>\d+) tokens",
         parse={
-            "mean_acceptance_length": float,
+            "mean_acceptance_length": number,
             "recent_accepted_draft_tokens": count,
             "recent_draft_tokens": count,
         },

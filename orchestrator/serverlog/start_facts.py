@@ -6,7 +6,7 @@ Paths are below `vllm/`, of 0.29.0 unless a version stands there.
 from collections.abc import Callable
 
 from orchestrator.model.serverlog import Value
-from orchestrator.serverlog.rules import FactRule, count, flag
+from orchestrator.serverlog.rules import FactRule, count, flag, number
 
 _ENGINE = "Initializing a V1 LLM engine (v"
 _ENGINE_V0 = "Initializing a V0 LLM engine (v"
@@ -125,14 +125,14 @@ MODEL_FACTS = (
         source="model_executor/model_loader/default_loader.py, DefaultModelLoader.load_weights",
         starts="Loading weights took ",
         rest=r"(?P<weights_loading_s>[\d.]+) seconds",
-        parse={"weights_loading_s": float},
+        parse={"weights_loading_s": number},
     ),
     FactRule(
         source="v1/worker/gpu_model_runner.py, GPUModelRunner.load_model",
         starts="Model loading took ",
         rest=r"(?P<model_memory_gib>[\d.]+) Gi?B(?: memory)?"
         r" and (?P<model_loading_s>[\d.]+) seconds",
-        parse={"model_memory_gib": float, "model_loading_s": float},
+        parse={"model_memory_gib": number, "model_loading_s": number},
     ),
     FactRule(
         source="platforms/cuda.py, CudaPlatformBase.get_attn_backend_cls",
@@ -194,19 +194,19 @@ MODEL_FACTS = (
         source="compilation/monitor.py, monitor_torch_compile; 0.8 to 0.15: takes",
         starts="torch.compile t",
         rest=r"(?:ook|akes) (?P<torch_compile_s>[\d.]+) s in total",
-        parse={"torch_compile_s": float},
+        parse={"torch_compile_s": number},
     ),
     FactRule(
         source="v1/worker/gpu_model_runner.py, GPUModelRunner.capture_model",
         starts="Graph capturing finished in ",
         rest=r"(?P<graph_capturing_s>\d+) secs, took (?P<graph_memory_gib>[\d.]+) GiB",
-        parse={"graph_capturing_s": count, "graph_memory_gib": float},
+        parse={"graph_capturing_s": count, "graph_memory_gib": number},
         says={"cuda_graphs": True},
     ),
     FactRule(
         source="v1/engine/core.py, EngineCore._initialize_kv_caches",
         starts="init engine (profile, create kv cache, warmup model) took ",
         rest=r"(?P<engine_initialisation_s>[\d.]+) s",
-        parse={"engine_initialisation_s": float},
+        parse={"engine_initialisation_s": number},
     ),
 )

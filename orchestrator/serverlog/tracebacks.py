@@ -62,6 +62,7 @@ class _Writer:
 
     @property
     def needs_next_line(self) -> bool:
+        """Whether the line that follows matters even if it is indented."""
         return self.opened_at is not None and (
             self.first_frame is None or self.unexplained is not None
         )

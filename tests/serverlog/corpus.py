@@ -40,9 +40,12 @@ class Entry:
 
     def is_told_by(self, scan: LogScan) -> bool:
         """Whether a scan says exactly what the corpus says."""
-        return {fact.name: fact.value for fact in scan.facts} == self.facts and in_words(
-            scan
-        ) == self.findings
+        root_cause = scan.root_cause.excerpt if scan.root_cause else None
+        return (
+            {fact.name: fact.value for fact in scan.facts} == self.facts
+            and in_words(scan) == self.findings
+            and self.root_cause in {None, root_cause}
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

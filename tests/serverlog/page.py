@@ -15,7 +15,7 @@ from tests.serverlog.corpus import ENTRIES
 def facts_table() -> str:
     """Fact by fact: the message that states it, who writes it, and where it was seen."""
     rows = [
-        f"| {_code(names)} | {_code([rule.starts])} | {rule.source} | {_seen_in('facts', rule)} |"
+        f"| {_code(names)} | {_code([_shown(rule)])} | {rule.source} | {_seen_in('facts', rule)} |"
         for rule in TABLES.facts
         for names in [[*rule.says, *rule.parse]]
     ]
@@ -27,12 +27,13 @@ def facts_table() -> str:
 def findings_table() -> str:
     """Finding by finding: messages and exceptions that are one."""
     rows = [
-        f"| `{rule.name}` | {rule.severity} | {_code([rule.starts])} | {rule.source}"
+        f"| `{rule.name}` | {rule.severity} | {_code([_shown(rule)])} | {rule.source}"
         f" | {_seen_in('findings', rule)} |"
         for rule in TABLES.findings
     ] + [
-        f"| `{rule.name or 'of the phase'}` | fatal if it ended a process, else {rule.severity_when_logged}"
-        f" | {_code([rule.starts or rule.rest])} | {rule.source} | {_seen_in('exceptions', rule)} |"
+        f"| {_code([rule.name or 'start_failed', *(() if rule.name else ('engine_dead',))])}"
+        f" | fatal if it ended a process, else {rule.severity_when_logged}"
+        f" | {_code([_shown(rule)])} | {rule.source} | {_seen_in('exceptions', rule)} |"
         for rule in TABLES.exceptions
     ]
     return "\n".join(
@@ -48,11 +49,23 @@ def _seen_in(kind: str, rule: Rule) -> str:
     """The origins of the entries that need this rule."""
     others = tuple(other for other in getattr(TABLES, kind) if other is not rule)
     tables = replace(TABLES, **{kind: others})
-    origins = [entry.origin for entry in ENTRIES if entry.scan(tables) != entry.scan()]
+    origins = [
+        entry.origin
+        for entry in ENTRIES
+        if rule.starts in entry.text and entry.scan(tables) != entry.scan()
+    ]
     return "; ".join(dict.fromkeys(re.sub(r"^recorded: |; .*", "", origin) for origin in origins))
 
 
+def _shown(rule: Rule) -> str:
+    """The beginning; where it is short, with what follows, values left out."""
+    if len(rule.starts) > len("Starting vLLM "):
+        return rule.starts
+    return re.sub(r"\(\?P<\w+>[^()]*\)", "…", rule.starts + rule.rest)
+
+
 def _code(words: list[str]) -> str:
+    """As code, in a cell of a Markdown table."""
     return ", ".join(f"`{word.strip()}`".replace("|", r"\|") for word in words)
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.adapters.log_files import BLOCK_BYTES, read_blocks
+from orchestrator.adapters.log_files import BLOCK_BYTES, scan_file
 from orchestrator.serverlog.scan import Scanner, scan
 from tests.serverlog.corpus import LOGS, in_words, scan_bytes
 
@@ -46,7 +46,7 @@ def test_a_wait_for_readiness_learns_of_the_end_with_the_line_that_says_so() -> 
     )
 
     assert b"ModuleNotFoundError: No module named 'flashinfer'" in lines[first - 1]
-    assert first == scanner.finish().root_cause.line  # type: ignore[union-attr]
+    assert scanner.finish().findings[0].line == first
 
 
 @pytest.mark.parametrize(
@@ -151,6 +151,35 @@ def test_two_banners_are_a_restart() -> None:
     assert scanned.root_cause.name == "missing_module"
 
 
+def test_each_start_has_a_cause_of_its_own() -> None:
+    """A pointer to something above is followed in the second start too."""
+    scanned = scan_bytes(CRASH + b"\n" + BY_NAME["0.29.0-cpu-crash-kv-larger-than-memory.log"])
+
+    assert "out_of_memory fatal start" in in_words(scanned)
+
+
+def test_different_values_of_a_fact_are_kept_up_to_a_number() -> None:
+    """Sixteen of a hundred, the first ones; a value that comes back is kept once."""
+    log = "".join(f"{PLACE}Using max model len {n % 100}\n" for n in range(300))
+
+    values = [fact.value for fact in scan_bytes(log.encode()).facts]
+
+    assert values == list(range(16))
+
+
+@pytest.mark.parametrize("value", ["1.2.3", ",", ".", "9" * 5_000, "", "x"])
+@pytest.mark.parametrize(
+    "message", ["Available KV cache memory: {} GiB", "GPU KV cache size: {} tokens"]
+)
+def test_a_value_that_is_no_number_is_no_fact(message: str, value: str) -> None:
+    """It is left out; nothing is made up, and the scan goes on."""
+    log = f"{PLACE}{message.format(value)}\n{PLACE}{BLOCK_SIZE_LINE}\n"
+
+    (fact, _) = scan_bytes(log.encode()).facts
+
+    assert fact.name == "attention_block_size_tokens"
+
+
 def test_what_the_log_does_not_say_is_none() -> None:
     """A fact that is absent is not zero, not empty and not false."""
     scanned = scan_bytes(b"")
@@ -207,14 +236,14 @@ def test_a_line_that_never_ends_is_not_kept(redraw: bytes) -> None:
     assert scanner.finish().value("attention_block_size_tokens") == 288
 
 
-def test_a_file_is_read_in_blocks(tmp_path: Path) -> None:
-    """A file larger than a block gives the scan of its content."""
+def test_a_file_of_several_blocks_is_read_whole(tmp_path: Path) -> None:
+    """It gives the scan of its content."""
     content = HEALTHY * (2 * BLOCK_BYTES // len(HEALTHY))
     path = tmp_path / "server.log"
     path.write_bytes(content)
 
-    assert max(map(len, read_blocks(path))) == BLOCK_BYTES
-    assert scan(read_blocks(path)) == scan_bytes(content)
+    assert len(content) > BLOCK_BYTES
+    assert scan_file(path) == scan_bytes(content)
 
 
 def test_an_error_that_the_server_survived_is_not_blamed_later() -> None:

@@ -4,8 +4,8 @@ What vLLM's unit tests do: the real `Scheduler` over a hybrid model's cache grou
 a time, with made-up sampled tokens. Who wrote a block or a state is followed by physical block
 id, so nothing of it is a restatement.
 
-Asks:    {"settings": {"block_tokens", "token_budget", "prefix_caching", "speculative",
-                       "retention_tokens"}, "max_tokens", "cells": [[[token id, …], …], …]}
+Asks:    {"cells": [{"block_tokens", "token_budget", "prefix_caching", "speculative",
+                     "retention_tokens", "max_tokens", "requests": [[token id, …], …]}, …]}
 Answers: {"version", "cells": [[{"cached_tokens", "junction", "chunks", "restored_blocks",
                                  "restored_state"}, …], …]}
          or {"refused": why}
@@ -57,24 +57,21 @@ def _answer_alone_on_stdout() -> Iterator[TextIO]:
 
 
 def _replay(question: dict[str, Any]) -> dict[str, Any]:
-    settings, max_tokens = question["settings"], question["max_tokens"]
     os.environ["VLLM_USE_V2_MODEL_RUNNER"] = "0"  # else the choice looks into the model's files
-    if settings["retention_tokens"] is not None:
-        # Releases before v0.29 know only this variable, and read it at import.
-        os.environ["VLLM_PREFIX_CACHE_RETENTION_INTERVAL"] = str(settings["retention_tokens"])
     vllm = importlib.import_module("vllm")
-    cells = [
-        _Replay(settings, max_tokens, _blocks_needed(cell, settings, max_tokens)).cell(cell)
-        for cell in question["cells"]
-    ]
-    return {"version": vllm.__version__, "cells": cells}
+    return {
+        "version": vllm.__version__,
+        "cells": [_Replay(cell).requests() for cell in question["cells"]],
+    }
 
 
-def _blocks_needed(cell: list[list[int]], settings: dict[str, Any], max_tokens: int) -> int:
+def _blocks_needed(cell: dict[str, Any]) -> int:
     """Enough that nothing is ever evicted."""
-    block, groups = settings["block_tokens"], 1 + RECURRENT_GROUPS
+    block, groups = cell["block_tokens"], 1 + RECURRENT_GROUPS
     spare = 4 + DRAFT_TOKENS
-    return 1 + groups * sum((len(p) + max_tokens) // block + spare for p in cell)
+    return 1 + groups * sum(
+        (len(p) + cell["max_tokens"]) // block + spare for p in cell["requests"]
+    )
 
 
 def _of(module: str, name: str) -> Any:  # noqa: ANN401 - whatever that release calls so
@@ -90,9 +87,7 @@ def _accepted(factory: Callable[..., Any], **given: object) -> dict[str, object]
 class _Replay:
     """One cell in a fresh scheduler."""
 
-    settings: dict[str, Any]
-    max_tokens: int
-    num_blocks: int
+    cell: dict[str, Any]
     sampled: int = FIRST_SAMPLED
 
     keys_and_values: dict[int, list[dict[str, int]]] = field(default_factory=dict)
@@ -102,30 +97,33 @@ class _Replay:
     """By physical block of the first recurrent group: the step whose end it holds."""
 
     def __post_init__(self) -> None:
-        config = _vllm_config(self.settings, self.num_blocks)
-        scheduler = _of("vllm.v1.core.sched.scheduler", "Scheduler")
-        self.scheduler = scheduler(
-            **_accepted(
-                scheduler,
-                vllm_config=config,
-                kv_cache_config=_kv_cache_config(self.settings, self.num_blocks),
-                structured_output_manager=SimpleNamespace(
-                    should_advance=lambda *_, **__: False,
-                    accept_tokens=lambda *_, **__: True,
-                    validate_tokens=lambda _, drafts: drafts,
-                ),
-                block_size=self.settings["block_tokens"],
-                hash_block_size=self.settings["block_tokens"],
-            )
+        blocks = _blocks_needed(self.cell)
+        if self.cell["retention_tokens"] is not None:
+            # Releases before v0.29 know only this variable.
+            retention = str(self.cell["retention_tokens"])
+            os.environ["VLLM_PREFIX_CACHE_RETENTION_INTERVAL"] = retention
+        else:
+            os.environ.pop("VLLM_PREFIX_CACHE_RETENTION_INTERVAL", None)
+        config = _vllm_config(self.cell, blocks)
+        self.scheduler = _of("vllm.v1.core.sched.scheduler", "Scheduler")(
+            vllm_config=config,
+            kv_cache_config=_kv_cache_config(self.cell, blocks),
+            structured_output_manager=SimpleNamespace(
+                should_advance=lambda *_, **__: False,
+                accept_tokens=lambda *_, **__: True,
+                validate_tokens=lambda _, drafts: drafts,
+            ),
+            block_size=self.cell["block_tokens"],
+            hash_block_size=self.cell["block_tokens"],
         )
-        self.hasher = _block_hasher(self.settings["block_tokens"], config)
+        self.hasher = _block_hasher(self.cell["block_tokens"], config)
 
-    def cell(self, prompts: list[list[int]]) -> list[dict[str, Any]]:
-        """Every request of a cell, one after the other."""
-        return [self._request(index, prompt) for index, prompt in enumerate(prompts)]
+    def requests(self) -> list[dict[str, Any]]:
+        """Every request of the cell, one after the other."""
+        return [self._request(i, prompt) for i, prompt in enumerate(self.cell["requests"])]
 
     def _request(self, index: int, prompt: list[int]) -> dict[str, Any]:
-        request = _new_request(index, prompt, self.max_tokens, self.hasher)
+        request = _new_request(index, prompt, self.cell["max_tokens"], self.hasher)
         self.scheduler.add_request(request)
         chunks: list[dict[str, Any]] = []
         found: dict[str, Any] = {}
@@ -137,15 +135,17 @@ class _Replay:
             start = request.num_computed_tokens - scheduled
             if not found:
                 found = self._found(request, start)
-            step = {"request": index, "start": start, "end": start + scheduled}
+            # Drafts are no tokens of the request yet; v0.33 schedules some with a last prompt token.
+            end = min(start + scheduled, request.num_tokens)
+            step = {"request": index, "start": start, "end": end}
             saved = self._written(request, step)
             if start < len(prompt):
-                chunks.append({"start": start, "end": step["end"], "saves_state": saved})
+                chunks.append({"start": start, "end": end, "saves_state": saved})
             self._answer_step(request, output)
         return {**found, "chunks": chunks}
 
     def _found(self, request: Any, cached: int) -> dict[str, Any]:  # noqa: ANN401
-        restored = cached // self.settings["block_tokens"]
+        restored = cached // self.cell["block_tokens"]
         attention, recurrent, *_ = self.scheduler.kv_cache_manager.get_block_ids(request.request_id)
         return {
             "cached_tokens": cached,
@@ -160,7 +160,7 @@ class _Replay:
         A recurrent state after n tokens lies in the block of the n-th token
         (`mamba_utils.preprocess_mamba`, v1/worker).
         """
-        block = self.settings["block_tokens"]
+        block = self.cell["block_tokens"]
         manager = self.scheduler.kv_cache_manager
         attention, recurrent, *_ = manager.get_block_ids(request.request_id)
         for index in range(step["start"] // block, -(-step["end"] // block)):
@@ -194,19 +194,19 @@ class _Replay:
                 )
             ),
         )
-        if tokens and self.settings["speculative"]:
+        if tokens and self.cell["speculative"]:
             drafts = _of("vllm.v1.outputs", "DraftTokenIds")
             self.scheduler.update_draft_token_ids(
                 drafts([request_id], [[FIRST_SAMPLED] * DRAFT_TOKENS])
             )
 
 
-def _vllm_config(settings: dict[str, Any], num_blocks: int) -> Any:  # noqa: ANN401
+def _vllm_config(cell: dict[str, Any], num_blocks: int) -> Any:  # noqa: ANN401
     """The release's own configuration; model and drafter are stand-ins that need no files."""
     config_of = importlib.import_module("vllm.config")
     config = config_of.VllmConfig(device_config=config_of.DeviceConfig(device="cpu"))
     config.model_config = SimpleNamespace(
-        max_model_len=num_blocks * settings["block_tokens"],
+        max_model_len=num_blocks * cell["block_tokens"],
         runner_type="generate",
         uses_mrope=False,
         uses_xdrope=False,
@@ -218,16 +218,16 @@ def _vllm_config(settings: dict[str, Any], num_blocks: int) -> Any:  # noqa: ANN
         enable_return_routed_experts=False,
         return_sampling_mask=False,
     )
-    if settings["speculative"]:
+    if cell["speculative"]:
         config.speculative_config = _drafter()
     scheduler, cache = config.scheduler_config, config.cache_config
-    scheduler.max_num_batched_tokens = settings["token_budget"]
-    scheduler.max_num_scheduled_tokens = settings["token_budget"]
+    scheduler.max_num_batched_tokens = cell["token_budget"]
+    scheduler.max_num_scheduled_tokens = cell["token_budget"]
     scheduler.enable_chunked_prefill = True
-    cache.block_size = settings["block_tokens"]
+    cache.block_size = cell["block_tokens"]
     cache.num_gpu_blocks = num_blocks
-    cache.enable_prefix_caching = settings["prefix_caching"]
-    cache.mamba_cache_mode = "align" if settings["prefix_caching"] else "none"
+    cache.enable_prefix_caching = cell["prefix_caching"]
+    cache.mamba_cache_mode = "align" if cell["prefix_caching"] else "none"
     return config
 
 
@@ -249,10 +249,10 @@ def _drafter() -> SimpleNamespace:
     )
 
 
-def _kv_cache_config(settings: dict[str, Any], num_blocks: int) -> Any:  # noqa: ANN401
+def _kv_cache_config(cell: dict[str, Any], num_blocks: int) -> Any:  # noqa: ANN401
     interface = importlib.import_module("vllm.v1.kv_cache_interface")
     torch = importlib.import_module("torch")
-    block = settings["block_tokens"]
+    block = cell["block_tokens"]
     attention = interface.FullAttentionSpec(
         block_size=block, num_kv_heads=1, head_size=1, dtype=torch.float32
     )
@@ -260,13 +260,13 @@ def _kv_cache_config(settings: dict[str, Any], num_blocks: int) -> Any:  # noqa:
         block_size=block,
         shapes=((1,),),
         dtypes=(torch.float32,),
-        mamba_cache_mode="align" if settings["prefix_caching"] else "none",
-        num_speculative_blocks=DRAFT_TOKENS if settings["speculative"] else 0,
+        mamba_cache_mode="align" if cell["prefix_caching"] else "none",
+        num_speculative_blocks=DRAFT_TOKENS if cell["speculative"] else 0,
     )
     specs = [attention, *[recurrent] * RECURRENT_GROUPS]
     group = interface.KVCacheGroupSpec
     known = {f.name for f in fields(interface.KVCacheConfig)}
-    retention = {"prefix_cache_retention_interval": settings["retention_tokens"]}
+    retention = {"prefix_cache_retention_interval": cell["retention_tokens"]}
     return interface.KVCacheConfig(
         num_blocks=num_blocks,
         kv_cache_tensors=[],
@@ -290,9 +290,7 @@ def _block_hasher(block: int, config: Any) -> Callable[..., Any]:  # noqa: ANN40
     return made
 
 
-def _new_request(
-    index: int, prompt: list[int], max_tokens: int, hasher: Callable[..., Any]
-) -> Any:  # noqa: ANN401
+def _new_request(index: int, prompt: list[int], max_tokens: int, hasher: Callable[..., Any]) -> Any:  # noqa: ANN401
     request = _of("vllm.v1.request", "Request")
     sampling = _of("vllm.sampling_params", "SamplingParams")
     return request(

@@ -14,33 +14,36 @@ file; that folder and this one are found because PYTHONPATH names their parent.
 """
 
 import ctypes
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 INT32_BYTES = 4
 """vLLM's block tables hold int32 (`_copy_mamba_state_block`: "block ids are int32")."""
 
+Integers = Sequence[int]
+"""In the engine a one-dimensional tensor, whose elements `int` turns into numbers."""
+
 
 @dataclass(frozen=True)
 class StateLayout:
-    """Where the recurrent states lie in memory; the fields are the kernels' arguments, in order.
+    """Where the recurrent states lie in memory: their count, then the kernels' arguments in order.
 
-    Except `block_table_stride` and `state_count` all are one-dimensional tensors: the first with
-    an entry a cache group, the others with an entry a state (each layer has a convolution state
-    and a temporal state).
+    The block table addresses have an entry a cache group, the other sequences have an entry a
+    state: each layer has a convolution state and a temporal state.
     """
 
-    block_table_addresses: Any
-    block_table_stride: int
-    base_addresses: Any
-    block_strides_bytes: Any
-    element_sizes_bytes: Any
-    inner_sizes: Any
-    conv_widths: Any
-    group_indices: Any
-    dim_row_counts: Any
-    dim_row_strides_bytes: Any
     state_count: int
+    block_table_addresses: Integers
+    block_table_stride: int
+    base_addresses: Integers
+    block_strides_bytes: Integers
+    element_sizes_bytes: Integers
+    inner_sizes: Integers
+    conv_widths: Integers
+    group_indices: Integers
+    dim_row_counts: Integers
+    dim_row_strides_bytes: Integers
 
     def copy(self, *, table_row: int, source_column: int, target_column: int, bias: int) -> None:
         """Copy every state of one request from one column of its block table to another.
@@ -76,14 +79,18 @@ class PrecopyAlign:
     Before a forward pass, moves a request's state into the block that the pass will write.
     """
 
-    def __getitem__(self, grid: tuple[int, ...]) -> Any:
+    def __getitem__(self, grid: tuple[int, ...]) -> Callable[..., None]:
         """Return what runs over `grid`: (requests, states, tiles)."""
 
         def run(
-            target_columns: Any, source_columns: Any, biases: Any, *layout_and_rest: Any, **_: Any
+            target_columns: Integers,
+            source_columns: Integers,
+            biases: Integers,
+            *layout_and_rest: Any,  # noqa: ANN401 -- ten of StateLayout's fields and two more
+            **_: object,  # sizes of Triton's tiles
         ) -> None:
             *tensors, request_of_row, row_count = layout_and_rest
-            layout = StateLayout(*tensors, state_count=grid[1])
+            layout = StateLayout(grid[1], *tensors)
             for row, request in requests(request_of_row, row_count):
                 source, target = int(source_columns[request]), int(target_columns[request])
                 if source < 0 or source == target:  # a fresh request, or still in the same block
@@ -101,36 +108,32 @@ class PrecopyAlign:
 class PostprocessAlign:
     """Takes the place of `postprocess_mamba_fused_kernel`, launched as `kernel[grid](…)`.
 
+    As the V1 model runner does: the other one, V2, needs Triton itself, and hands over a count
+    that is computed already.
+
     After a forward pass, saves the state as of the last block boundary where accepted drafts
     carried the request across it.
     """
 
-    def __getitem__(self, grid: tuple[int, ...]) -> Any:
+    def __getitem__(self, grid: tuple[int, ...]) -> Callable[..., None]:
         """Return what runs over `grid`: (requests, states, tiles)."""
 
         def run(
-            accepted: Any,
-            running_columns: Any,
-            scheduled: Any,
-            computed: Any,
-            drafted: Any,
-            *layout_and_rest: Any,
+            accepted: Integers,
+            running_columns: Integers,
+            scheduled: Integers,
+            computed: Integers,
+            drafted: Integers,
+            *layout_and_rest: Any,  # noqa: ANN401 -- ten of StateLayout's fields and three more
             block_size: int,
-            PRECOMPUTED_NEW_COMPUTED: bool = False,  # noqa: N803 -- vLLM's spelling
-            **_: Any,
+            **_: object,  # sizes of Triton's tiles
         ) -> None:
             *tensors, accepted_out, request_of_row, row_count = layout_and_rest
-            layout = StateLayout(*tensors, state_count=grid[1])
+            layout = StateLayout(grid[1], *tensors)
             for row, request in requests(request_of_row, row_count):
-                kept = int(accepted[request])
-                if PRECOMPUTED_NEW_COMPUTED:
-                    now_computed = int(computed[request])
-                    at_running_state = now_computed - kept + 1
-                else:
-                    at_running_state = (
-                        int(computed[request]) + int(scheduled[request]) - int(drafted[request])
-                    )
-                    now_computed = at_running_state + kept - 1
+                before, new = int(computed[request]), int(scheduled[request])
+                at_running_state = before + new - int(drafted[request])
+                now_computed = at_running_state + int(accepted[request]) - 1
                 boundary = now_computed // block_size * block_size
                 if boundary < at_running_state:  # no boundary was crossed
                     continue
@@ -145,7 +148,7 @@ class PostprocessAlign:
         return run
 
 
-def requests(request_of_row: Any, row_count: int) -> list[tuple[int, int]]:
+def requests(request_of_row: Integers | None, row_count: int) -> list[tuple[int, int]]:
     """Pair each row of the batch with its request; without a mapping they are the same.
 
     A mapping marks a row to skip with a negative number.
@@ -158,9 +161,10 @@ def requests(request_of_row: Any, row_count: int) -> list[tuple[int, int]]:
 
 def register() -> None:
     """Put the replacements in place, in a process in which Triton is not usable."""
-    from vllm import _custom_ops
-    from vllm.triton_utils import HAS_TRITON
-    from vllm.v1.worker import mamba_utils
+    # Here, so that the copying above can be tested without vLLM.
+    from vllm import _custom_ops  # noqa: PLC0415
+    from vllm.triton_utils import HAS_TRITON  # noqa: PLC0415
+    from vllm.v1.worker import mamba_utils  # noqa: PLC0415
 
     if HAS_TRITON:
         return
@@ -171,7 +175,7 @@ def register() -> None:
     )
 
 
-def with_contiguous_indices(operation: Any) -> Any:
+def with_contiguous_indices(operation: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap a recurrent decode step so that its two index tensors are contiguous.
 
     A chunk of one token (a prompt of one token more than a block, with the patched scheduler)
@@ -180,7 +184,7 @@ def with_contiguous_indices(operation: Any) -> Any:
     values change nothing else.
     """
 
-    def run(**arguments: Any) -> Any:
+    def run(**arguments: Any) -> Any:  # noqa: ANN401 -- whatever vLLM's operation takes and gives
         for name in ("initial_state_indices", "cu_seqlens"):
             tensor = arguments[name]
             arguments[name] = tensor.new_empty(tensor.shape).copy_(tensor)

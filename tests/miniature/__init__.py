@@ -1,0 +1,1 @@
+"""Tests of the miniature engine; see docs/miniature.md."""

@@ -1,0 +1,178 @@
+"""The product on a real vLLM for CPU, as a user calls it."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from orchestrator.adapters.engine_preparation import PreparedEngine
+from orchestrator.adapters.run_store import RunStore
+from orchestrator.model.host import RunEnd
+from orchestrator.model.outcome import Completed
+from orchestrator.model.plan import Plan
+from orchestrator.model.verdict import RunVerdict
+from orchestrator.runner import judge_run
+from orchestrator.serverlog.scan import scan
+from tests.conftest import PROJECT
+
+pytestmark = pytest.mark.vllm
+
+COMMAND = [sys.executable, "-m", "orchestrator"]
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The shipped definitions, with an empty `runs/`."""
+    folder = tmp_path_factory.mktemp("project")
+    for name in ("arms", "launch_profiles"):
+        shutil.copytree(PROJECT / name, folder / name)
+    return folder
+
+
+def run_of(project: Path) -> RunStore:
+    """The newest run."""
+    return RunStore.open(max((project / "runs" / "three-arm").iterdir()))
+
+
+def servers() -> list[int]:
+    """Processes of any vLLM of the engine's interpreter."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            line = " ".join(process.cmdline())
+        except psutil.Error:
+            continue
+        if "vllm.entrypoints" in line and "tiny-hybrid" in line:
+            found.append(process.pid)
+    return found
+
+
+@pytest.fixture(scope="module")
+def quick(engine: PreparedEngine, project: Path) -> Iterator[subprocess.CompletedProcess[str]]:
+    """`vllm-arms run three-arm --quick`: three server starts, one document, one length of A."""
+    assert engine.version == "0.29.0"
+    yield subprocess.run(
+        [*COMMAND, "run", "three-arm", "--quick", "--project", str(project)],
+        capture_output=True,
+        text=True,
+        timeout=900,
+        check=False,
+        cwd=PROJECT,
+    )
+
+
+def test_the_three_arms_are_as_expected(
+    quick: subprocess.CompletedProcess[str], project: Path
+) -> None:
+    """The contaminated arm diverges from its references; clean and caching-off do not."""
+    assert quick.returncode == 0, quick.stdout + quick.stderr
+    verdict = run_of(project).read("verdicts.json", RunVerdict)
+
+    assert [(arm.arm, arm.verdict) for arm in verdict.arms] == [
+        ("clean", "stable"), ("contaminated", "diverged"), ("caching-off", "stable"),
+    ]  # fmt: skip
+    (cell,) = verdict.arms[1].cells
+    assert cell.attribution == "contamination"
+    assert cell.pattern is not None
+    assert set(cell.pattern.reference_before or "") == {"A"}
+    assert cell.pattern.variants[0] == "A"
+    assert "as expected" in quick.stdout.lower()
+
+
+def test_cached_tokens_are_what_was_predicted_counted_and_answered(
+    quick: subprocess.CompletedProcess[str], project: Path
+) -> None:
+    """Three sources, one number, on every probe of every cell."""
+    assert quick.returncode == 0
+    verdict = run_of(project).read("verdicts.json", RunVerdict)
+    probes = [probe for arm in verdict.arms for cell in arm.cells for probe in cell.probes]
+
+    assert probes
+    assert all(p.cached_tokens == p.predicted_cached_tokens == p.hit_tokens_delta for p in probes)
+    assert {p.cached_tokens for p in probes} == {0, 32}
+
+
+def test_logs_metrics_and_raw_answers_of_three_starts_are_kept(
+    quick: subprocess.CompletedProcess[str], project: Path
+) -> None:
+    """And the logs say what each arm's server did."""
+    assert quick.returncode == 0
+    store = run_of(project)
+    modes = {}
+    for arm in ("clean", "contaminated", "caching-off"):
+        log = scan([(store.root / "arms" / arm / "server.log").read_bytes()])
+        assert log.value("vllm_version") == "0.29.0"
+        assert not [finding for finding in log.findings if finding.severity == "fatal"]
+        modes[arm] = log.value("mamba_cache_mode")
+        assert "vllm:cache_config_info" in (
+            store.root / "arms" / arm / "metrics-end.txt"
+        ).read_text()
+        assert len(list(store.exchanges(arm))) > 10
+        assert isinstance(store.outcome(arm), Completed)
+    assert modes == {"clean": "align", "contaminated": "align", "caching-off": None}
+
+
+def test_analyze_judges_the_same_from_the_raw_files(
+    quick: subprocess.CompletedProcess[str], project: Path
+) -> None:
+    """`analyze RUN` gives the stored verdict and its exit code."""
+    assert quick.returncode == 0
+    store = run_of(project)
+    done = subprocess.run(
+        [*COMMAND, "analyze", str(store.root)], capture_output=True, text=True, check=False
+    )
+
+    assert done.returncode == 0
+    assert "the same as this judgement" in done.stdout
+    assert judge_run(store.read("plan.json", Plan), store) == store.read(
+        "verdicts.json", RunVerdict
+    )
+
+
+def test_no_process_is_left(quick: subprocess.CompletedProcess[str]) -> None:
+    """Neither a server nor an engine core nor a worker."""
+    assert quick.returncode == 0
+    assert servers() == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_tears_everything_down_and_marks_the_run(
+    engine: PreparedEngine, project: Path, number: signal.Signals
+) -> None:
+    """While the server is starting: exit 130, server gone, its log saved, the run marked."""
+    assert engine.model_dir.is_dir()
+    with subprocess.Popen(
+        [*COMMAND, "run", "three-arm", "--quick", "--project", str(project)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=PROJECT,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    ) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if "starting a fresh server" in line:
+                break
+        time.sleep(8)
+        process.send_signal(number)
+        _, errors = process.communicate(timeout=60)
+
+    assert process.returncode == 130
+    assert f"interrupted by {number.name}" in errors
+    assert servers() == []
+    store = run_of(project)
+    assert store.read("end.json", RunEnd).how == "interrupted"
+    assert (store.root / "arms" / "clean" / "server.log").stat().st_size > 0
+    events = [
+        json.loads(line)["event"]
+        for line in (store.root / "orchestrator.jsonl").read_text().splitlines()
+    ]
+    assert events[-1] == "server.stopped"
