@@ -37,7 +37,9 @@ def served(talk: Talk) -> Iterator[int]:
         thread.join(5)
 
 
-def ask(port: int, *, timeout_s: float = 5.0, largest: int = 10_000) -> tuple[list[Exchange], Exception | None]:
+def ask(
+    port: int, *, timeout_s: float = 5.0, largest: int = 10_000
+) -> tuple[list[Exchange], Exception | None]:
     """Send one request: what was kept, and what was raised."""
     kept: list[Exchange] = []
     client = ServerClient(port, timeout_s=timeout_s, largest_answer_bytes=largest)

@@ -173,7 +173,7 @@ def test_an_unknown_arm_is_an_error_that_lists_the_known_ones() -> None:
 def test_an_unknown_release_has_no_prediction_and_a_known_one_has() -> None:
     """Never a prediction by a rule that nobody has read for that release."""
     unknown = plan().arms[1].cells
-    known = plan(launched=profile(vllm_version="0.29.0", retention_tokens=0)).arms[1].cells
+    known = plan(launched=profile(vllm_version="0.29.0")).arms[1].cells
 
     assert all(cell.prediction is None for cell in unknown)
     measured = next(cell for cell in known if cell.place == "measured")

@@ -112,9 +112,9 @@ def test_logs_metrics_and_raw_answers_of_three_starts_are_kept(
         assert log.value("vllm_version") == "0.29.0"
         assert not [finding for finding in log.findings if finding.severity == "fatal"]
         modes[arm] = log.value("mamba_cache_mode")
-        assert "vllm:cache_config_info" in (
-            store.root / "arms" / arm / "metrics-end.txt"
-        ).read_text()
+        assert (
+            "vllm:cache_config_info" in (store.root / "arms" / arm / "metrics-end.txt").read_text()
+        )
         assert len(list(store.exchanges(arm))) > 10
         assert isinstance(store.outcome(arm), Completed)
     assert modes == {"clean": "align", "contaminated": "align", "caching-off": None}

@@ -74,9 +74,23 @@ def prepare(
     """
     definition = load_recipe(recipe)
     check_can_run(read_machine(definition.needs, cache), definition.needs)
+    engine = located(recipe, documents, cache)
+    _prepare_environment(recipe, definition, engine, cache, report)
+    _prepare_model(recipe, engine, report)
+    return engine
+
+
+def located(recipe: Path, documents: Path, cache: Path) -> PreparedEngine:
+    """Where the engine is, or will be once it is prepared; of it only the tokenizer is made.
+
+    Raises:
+        DefinitionError: The recipe or the documents cannot be used.
+        PreparationError: The cache cannot be written.
+    """
+    definition = load_recipe(recipe)
     tokenizer_file = tokenizer_for(recipe, documents, cache)
-    engine_dir = _prepare_environment(recipe, definition, cache, report)
-    model_dir = _prepare_model(recipe, tokenizer_file, engine_dir, report)
+    engine_dir = _engine_dir(recipe, definition, cache)
+    model_dir = _model_dir(recipe, tokenizer_file, engine_dir)
     plugin = recipe.absolute() / "plugin"
     return PreparedEngine(
         python=engine_python(engine_dir),
@@ -122,40 +136,43 @@ def tokenizer_for(recipe: Path, documents: Path, cache: Path) -> Path:
     return folder / "tokenizer.json"
 
 
-def _prepare_environment(
-    recipe: Path, definition: EngineRecipe, cache: Path, report: Callable[[str], None]
-) -> Path:
-    requirements = recipe / "requirements.txt"
+def _engine_dir(recipe: Path, definition: EngineRecipe, cache: Path) -> Path:
     key = _hash(
         # Not its limits, nor the tokenizer: another limit does not make another environment.
         definition.model_dump_json(exclude={"needs", "vocabulary_size"}).encode(),
-        requirements.read_bytes(),
+        (recipe / "requirements.txt").read_bytes(),
         # A virtual environment is tied to the interpreter that made it.
         f"{sys.version_info.major}.{sys.version_info.minor} {sys.base_prefix}".encode(),
     )
-    folder = cache / f"{recipe.name}-{definition.version}-{key}"
-
-    def build(folder: Path) -> None:
-        check_can_install(read_machine(definition.needs, cache), definition.needs, cache)
-        install(definition, requirements, folder, _steps(folder, report))
-
-    build_unless_complete(folder, build, report=report)
-    return folder
+    return cache / f"{recipe.name}-{definition.version}-{key}"
 
 
-def _prepare_model(
-    recipe: Path, tokenizer_file: Path, engine_dir: Path, report: Callable[[str], None]
-) -> Path:
+def _model_dir(recipe: Path, tokenizer_file: Path, engine_dir: Path) -> Path:
     maker = recipe / "make_model.py"
     key = _hash(maker.read_bytes(), tokenizer_file.read_bytes(), engine_dir.name.encode())
+    return engine_dir.with_name(f"tiny-hybrid-{key}")
 
+
+def _prepare_environment(
+    recipe: Path,
+    definition: EngineRecipe,
+    engine: PreparedEngine,
+    cache: Path,
+    report: Callable[[str], None],
+) -> None:
     def build(folder: Path) -> None:
-        command = [engine_python(engine_dir), maker, tokenizer_file, folder]
+        check_can_install(read_machine(definition.needs, cache), definition.needs, cache)
+        install(definition, recipe / "requirements.txt", folder, _steps(folder, report))
+
+    build_unless_complete(engine.python.parent.parent, build, report=report)
+
+
+def _prepare_model(recipe: Path, engine: PreparedEngine, report: Callable[[str], None]) -> None:
+    def build(folder: Path) -> None:
+        command = [engine.python, recipe / "make_model.py", engine.tokenizer_file, folder]
         _steps(folder, report).run("making the model", command)
 
-    folder = engine_dir.with_name(f"tiny-hybrid-{key}")
-    build_unless_complete(folder, build, report=report)
-    return folder
+    build_unless_complete(engine.model_dir, build, report=report)
 
 
 def _steps(folder: Path, report: Callable[[str], None]) -> Steps:

@@ -40,10 +40,8 @@ class Scheduled:
     end: int
     """Beyond the known tokens where drafts are to be verified."""
 
-    @property
-    def token_by_token(self) -> bool:
-        """Generating, not computing a prompt."""
-        return self.start >= self.request.prefill_end
+    token_by_token: bool
+    """Generating, not computing a prompt."""
 
 
 def chunk_end(request: Request, start: int, end: int, limits: Limits) -> int:
@@ -133,7 +131,9 @@ class Scheduler:
         )
         if limits.prefix_caching:
             end = chunk_end(request, start, end, limits)
-        return Scheduled(request, start, end) if end > start else None
+        if end <= start:
+            return None
+        return Scheduled(request, start, end, token_by_token=start >= request.prefill_end)
 
     def _admit(self, request: Request, budget: int) -> Scheduled | None:
         """Start a waiting request from the longest prefix that the cache has of it."""

@@ -1,7 +1,7 @@
 """The life of a server process, from its first line of log to its exit code.
 
-Order and exit codes: vLLM 0.29.0, as recorded. The port is bound before anything is built, so a
-port in use ends the process at once; it listens only when everything is ready.
+Order and exit codes: vLLM 0.29.0, as recorded. The port is bound before anything is built, so one
+that somebody listens on ends the process at once; it listens only when everything is ready.
 """
 
 import asyncio

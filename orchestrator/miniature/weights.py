@@ -28,7 +28,7 @@ HEAD_SIZE = 64
 
 _BRANCH_GAIN = 0.5
 """Of what a layer adds to the stream. Below 1 a token's own embedding keeps a say in what follows
-it, so that a draft made from it is accepted now and then (about one in nine)."""
+it, so that a draft made from it is accepted now and then (about one in ten)."""
 
 _HEAD_GAIN = 1.5
 """Logits with a standard deviation of 1.5: the best twenty of 1,024 then lie about three apart,

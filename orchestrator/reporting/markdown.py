@@ -70,8 +70,10 @@ def _moved(verdict: RunVerdict) -> list[tuple[str, str, Difference]]:
     ]
 
 
-def _eligible(arms: tuple[ArmVerdict, ...]) -> int:
-    return sum(cell.eligible == "eligible" for arm in arms for cell in arm.cells)
+def _eligible(arms: tuple[ArmVerdict, ...]) -> int | None:
+    """How many cells; `None` when nothing was predicted."""
+    said = [cell.eligible for arm in arms for cell in arm.cells if cell.eligible is not None]
+    return said.count("eligible") if said else None
 
 
 def _command(environment: dict[str, str], argv: tuple[str, ...]) -> str:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from orchestrator.model.verdict import CellVerdict, ProbeResult, RunVerdict
+from orchestrator.model.verdict import CellVerdict, Pattern, ProbeResult, RunVerdict
 
 _DIGEST_DIGITS = 8
 """Enough to tell the few hundred digests of a run apart."""
@@ -59,11 +59,18 @@ def _row(cell: CellVerdict) -> Row:
         variants="–" if seen is None else seen.variants,
         cached=_cached([probe.cached_tokens for probe in repeats]),
         predicted=_cached([probe.predicted_cached_tokens for probe in repeats]),
-        reference="–" if seen is None else seen.against_reference,
+        reference="–" if seen is None else _reference(seen),
         eligible=cell.eligible or "–",
         verdict=_verdict(cell),
         reason=cell.reason,
     )
+
+
+def _reference(seen: Pattern) -> str:
+    """`differs (AAA, AAA)`: the letters of the reference before and after."""
+    letters = [seen.reference_before, seen.reference_after]
+    told = ", ".join("none" if entry is None else entry for entry in letters)
+    return f"{seen.against_reference} ({told})"
 
 
 def _verdict(cell: CellVerdict) -> str:
