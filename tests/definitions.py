@@ -23,7 +23,7 @@ def encode(text: str) -> Sequence[int]:
     return [ord(character) for character in text]
 
 
-def document(name: str, number: int) -> Document:
+def document(name: str, number: int, b_question: str = "Beta?") -> Document:
     """Two hundred characters that begin differently for each number."""
     text = "".join(chr(97 + (number + i * (number + 3)) % 26) for i in range(200))
     return Document(
@@ -33,7 +33,7 @@ def document(name: str, number: int) -> Document:
         kind="letter",
         text=text,
         a=Task(question="Alpha?", response_schema="{}"),
-        b=Task(question="Beta?", response_schema="{}"),
+        b=Task(question=b_question, response_schema="{}"),
     )
 
 
@@ -92,6 +92,7 @@ def plan(
     *,
     selection: Selection = "plain",
     arms: Sequence[str] = (),
+    b_question: str = "Beta?",
 ) -> Plan:
     """The plan of the two."""
     asked = asked or experiment()
@@ -99,7 +100,7 @@ def plan(
     return make_plan(
         asked,
         launched or profile(),
-        {name: document(name, number) for number, name in enumerate(names)},
+        {name: document(name, number, b_question) for number, name in enumerate(names)},
         ENGINE,
         encode=encode,
         selection=selection,

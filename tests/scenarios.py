@@ -38,6 +38,15 @@ class Reply:
     lost: bool = False
     """The probe was never sent."""
 
+    error: str | None = None
+    """No whole answer came."""
+
+    finished: int = 1
+    """Requests that the server counts as finished in between."""
+
+    lacks: str = ""
+    """A counter that the page after this probe does not have."""
+
 
 Script = Callable[[ArmPlan, CellPlan, ProbePlan], Reply]
 
@@ -117,23 +126,22 @@ class Scenario:
         planned = next(entry for entry in self.plan.arms if entry.name == arm)
         counters = {"hits": 0, "preemptions": 0, "accepted": 0, "finished": 1}
         yield self._exchange(planned.ready_probe, Reply()), _page(counters, 0)
-        running_before_next = [
-            self.script(planned, cell, probe).running
+        replies = [
+            (probe, self.script(planned, cell, probe))
             for cell in planned.cells
             for probe in cell.probes
-        ][1:] + [0]
-        for number, (cell, probe) in enumerate(
-            (cell, probe) for cell in planned.cells for probe in cell.probes
-        ):
-            reply = self.script(planned, cell, probe)
+        ]
+        for number, (probe, reply) in enumerate(replies, start=1):
+            following = replies[number][1].running if number < len(replies) else 0
             if reply.lost:
                 continue
             hits = reply.hits if reply.hits is not None else reply.cached or 0
             counters["hits"] += hits
             counters["preemptions"] += reply.preemptions
             counters["accepted"] += reply.accepted
-            counters["finished"] += 1
-            yield self._exchange(probe, reply), _page(counters, running_before_next[number])
+            counters["finished"] += reply.finished
+            page = _page(counters, following, lacks=reply.lacks)
+            yield self._exchange(probe, reply), page
 
     def _exchange(self, probe: ProbePlan, reply: Reply) -> Exchange:
         length = len(self.plan.prompts[probe.prompt].token_ids)
@@ -150,19 +158,21 @@ class Scenario:
             started_s=1.0,
             latency_s=0.1,
             status=200,
-            error=None,
+            error=reply.error,
         )
         return Exchange(times=times, request=b"{}", response=answer)
 
 
-def _page(counters: dict[str, int], running: int) -> str:
+def _page(counters: dict[str, int], running: int, *, lacks: str = "") -> str:
     names = {
         "hits": "vllm:prefix_cache_hits_total",
         "preemptions": "vllm:num_preemptions_total",
         "accepted": "vllm:spec_decode_num_accepted_tokens_total",
         "finished": "vllm:request_success_total",
     }
-    lines = [f'{names[key]}{{engine="0"}} {value}.0' for key, value in counters.items()]
+    lines = [
+        f'{names[key]}{{engine="0"}} {value}.0' for key, value in counters.items() if key != lacks
+    ]
     lines.append(f'vllm:num_requests_running{{engine="0"}} {running}.0')
     lines.append('vllm:num_requests_waiting{engine="0"} 0.0')
     return "\n".join(lines) + "\n"

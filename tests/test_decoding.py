@@ -34,7 +34,7 @@ def test_recorded_answers_of_vllm_0_29_are_read(name: str, chosen: int) -> None:
 
 
 def test_a_chosen_token_outside_the_top_is_kept_apart() -> None:
-    """k + 1 entries: the digest's list has k, and the chosen token is recorded as outside."""
+    """The digest has k candidates; the chosen token is recorded as outside of them."""
     lists = [((99, -7.0), *PLAIN[0])]
 
     seen = decode(body(lists, chosen=[99]), top_logprobs=TOP)
@@ -53,7 +53,7 @@ def test_cached_tokens_that_are_not_said_are_unknown(details: object) -> None:
     assert decode(json.dumps(answer).encode(), top_logprobs=TOP).cached_tokens is None
 
 
-def _broken(change: str) -> bytes:
+def _broken(change: str) -> bytes:  # noqa: C901 - a table of changes
     answer: Any = json.loads(body())
     choice, logprobs = answer["choices"][0], answer["choices"][0]["logprobs"]
     match change:

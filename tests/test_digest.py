@@ -73,6 +73,14 @@ def test_another_member_at_the_cut_is_tie_only() -> None:
     assert digests(left).values == digests(right).values
 
 
+def test_more_ties_at_the_cut_are_numeric() -> None:
+    """A list with another number of candidates is another list, though its values agree."""
+    left = observation((((7, -0.5), (3, -2.0), (9, -3.5), (4, -3.5)),))
+    right = observation((((7, -0.5), (3, -2.0), (9, -3.5)),))
+
+    assert difference_kind(left, right) == "numeric"
+
+
 def test_another_member_above_the_cut_is_numeric() -> None:
     """Two candidates that exchange their values are no tie."""
     left = observation((((7, -0.5), (3, -2.0), (9, -2.5), (4, -3.5)),))

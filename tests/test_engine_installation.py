@@ -2,12 +2,19 @@
 
 import os
 import subprocess
+import sys
 import zipfile
 from pathlib import Path
 
 import pytest
 
-from orchestrator.adapters.engine_installation import Steps, engine_python, install, telling_lines
+from orchestrator.adapters.engine_installation import (
+    Steps,
+    _progress,
+    engine_python,
+    install,
+    telling_lines,
+)
 from orchestrator.adapters.engine_recipe import EngineRecipe, load_recipe
 from orchestrator.errors import PreparationError
 
@@ -15,14 +22,15 @@ RECIPE = load_recipe(Path(__file__).parent.parent / "launch_profiles/engines/vll
 
 
 def make_wheel(folder: Path, name: str, version: str, code: str = "") -> Path:
-    """Make a wheel with one module in it."""
+    """Make a wheel with one module in it, which asks for a package that is nowhere to be had."""
     folder.mkdir(parents=True, exist_ok=True)
     wheel = folder / f"{name}-{version}-py3-none-any.whl"
     info = f"{name}-{version}.dist-info"
     with zipfile.ZipFile(wheel, "w") as archive:
         archive.writestr(f"{name}.py", code)
         archive.writestr(
-            f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
+            f"{info}/METADATA",
+            f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\nRequires-Dist: triton\n",
         )
         archive.writestr(
             f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
@@ -61,7 +69,10 @@ def recipe(torch_index: str) -> EngineRecipe:
 def test_torch_alone_is_taken_from_the_recipe_s_index_when_pip_does_not_find_it(
     tmp_path: Path, steps: Steps, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """That index has the engine too, in another build: it is not taken from there."""
+    """That index has the engine too, in another build: it is not taken from there.
+
+    Nor is anything installed that a wheel asks for and the list of pins leaves out.
+    """
     torch_index = make_index(
         tmp_path / "torch-index",
         make_wheel(tmp_path / "theirs", "torch", "2.13.0+cpu"),
@@ -111,27 +122,33 @@ def test_a_step_that_fails_is_named_with_pip_s_reason_and_the_way_on(
 def test_what_a_program_says_last_is_quoted_when_it_is_not_pip(steps: Steps) -> None:
     """An engine that cannot be loaded ends its traceback with the reason."""
     with pytest.raises(PreparationError, match="ModuleNotFoundError: No module named 'absent'"):
-        steps.run(
-            "loading it", [engine_python(Path("/usr")).with_name("python3"), "-c", "import absent"]
-        )
+        steps.run("loading it for the first time", [sys.executable, "-c", "import absent"])
 
 
-def test_progress_names_what_pip_is_at(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("line", "progress"),
+    [
+        ("Collecting numpy==2.3.5", "installing it: 20 s, numpy==2.3.5"),
+        (
+            "Downloading torch-2.13.0-cp311.whl (190 MB)",
+            "installing it: 20 s, torch-2.13.0-cp311.whl",
+        ),
+        ("Processing /srv/wheels/yarl-1.25.1.whl", "installing it: 20 s, yarl-1.25.1.whl"),
+        ("Installing collected packages: yarl, xgrammar", "installing it: 20 s, unpacking"),
+        ("", "installing it: 20 s"),
+    ],
+)
+def test_progress_says_how_long_and_what_pip_is_at(line: str, progress: str) -> None:
     """A download of minutes shows that something happens, and what."""
-    reports: list[str] = []
-    steps = Steps(tmp_path / "log", reports.append)
-
-    steps.run("installing it", ["/bin/sh", "-c", "true"])
-
-    assert reports == ["installing it"]
+    assert _progress("installing it", 20.4, line) == progress
 
 
 @pytest.mark.parametrize(
     ("output", "quoted"),
     [
         (
-            "Collecting a\nERROR: Could not find a version\nERROR: No matching distribution\n\n[notice] new",
-            "ERROR: Could not find a version | ERROR: No matching distribution",
+            "Collecting a\nERROR: no version of a\nERROR: nothing matches\n\n[notice] a newer pip",
+            "ERROR: no version of a | ERROR: nothing matches",
         ),
         ("one\ntwo\n\nthree\nfour\n", "two | three | four"),
         ("", ""),

@@ -86,6 +86,8 @@ def test_equal_repeats_that_differ_from_the_reference_diverge() -> None:
     assert cell.pattern is not None
     assert (cell.pattern.repeats, cell.pattern.against_reference) == ("equal", "differs")
     assert (cell.verdict, cell.attribution) == ("diverged", "contamination")
+    assert cell.pattern.difference is not None
+    assert cell.pattern.difference.left not in {probe.probe for probe in cell.probes}
 
 
 def test_without_references_equal_repeats_are_inconclusive() -> None:
@@ -221,6 +223,16 @@ def test_a_first_request_with_hits_breaks_the_isolation_of_its_start() -> None:
         (lambda r, a, c, p: _set(r, a, c, running=1) if p.repeat == 2 else None, "were running"),
         (lambda r, a, c, p: _set(r, a, c, lost=True) if p.repeat == 4 else None, "4 of 5 probes"),
         (lambda r, a, c, p: _set(r, a, c, raw=b"<html>") if p.repeat == 4 else None, "no JSON"),
+        (lambda r, a, c, p: _set(r, a, c, error="reset") if p.repeat == 4 else None, "b4: reset"),
+        (lambda r, a, c, p: _set(r, a, c, finished=2) if p.repeat == 2 else None, "finished 2"),
+        (
+            lambda r, a, c, p: _set(r, a, c, lacks="preemptions") if p.repeat == 2 else None,
+            "preemption counter could not be read",
+        ),
+        (
+            lambda r, a, c, p: _set(r, a, c, lacks="hits") if p.repeat == 2 else None,
+            "hit counter could not be read",
+        ),
     ],
 )
 def test_a_gate_that_fails_makes_its_cell_inconclusive(change: Change, told: str) -> None:
@@ -229,6 +241,84 @@ def test_a_gate_that_fails_makes_its_cell_inconclusive(change: Change, told: str
 
     assert verdict == "inconclusive"
     assert told in reason
+
+
+PREDICTED = profile(vllm_version="0.29.0")
+"""A release whose rule was read: every probe has a prediction."""
+
+
+def test_cached_tokens_other_than_predicted_make_the_cell_inconclusive() -> None:
+    """Rule 6: then something else was measured than what was planned."""
+
+    def other(reply: Reply, arm: ArmPlan, cell: CellPlan, probe: ProbePlan) -> None:
+        if in_measured_contaminated(arm, cell) and probe.repeat == 4:
+            reply.cached = 2 * CACHED
+
+    as_predicted = Scenario(plan=plan(launched=PREDICTED)).cell("contaminated")
+    otherwise = Scenario(script=changed(affected, other), plan=plan(launched=PREDICTED))
+
+    assert (as_predicted.verdict, as_predicted.eligible) == ("diverged", "eligible")
+    assert otherwise.cell("contaminated").verdict == "inconclusive"
+    assert "32 cached tokens, predicted 16" in otherwise.cell("contaminated").reason
+    assert Scenario(script=changed(affected, other)).cell("contaminated").verdict == "diverged"
+
+
+def test_a_reference_that_is_no_evidence_is_no_reference() -> None:
+    """Rules 1 and 5: one side of the bracket is missing, so no cause is named."""
+
+    def broken(reply: Reply, arm: ArmPlan, cell: CellPlan, _: ProbePlan) -> None:
+        if arm.name == "contaminated" and cell.place == "before" and cell.document == "one":
+            reply.prompt_tokens = 1
+
+    cell = Scenario(script=changed(affected, broken)).cell("contaminated")
+
+    assert cell.pattern is not None
+    assert (cell.pattern.reference_before, cell.pattern.reference_after) == (None, "AA")
+    assert (cell.verdict, cell.attribution) == ("diverged", "unattributed")
+
+
+def test_a_reference_of_one_answer_speaks_for_every_hit_state() -> None:
+    """Also for one in which no reference repeat was served."""
+
+    def other_state(reply: Reply, arm: ArmPlan, cell: CellPlan, probe: ProbePlan) -> None:
+        if in_measured_contaminated(arm, cell) and probe.repeat == 1:
+            reply.cached = 8
+
+    assert Scenario(script=changed(plain, other_state)).cell("contaminated").verdict == "stable"
+
+
+def test_a_hit_state_without_a_counterpart_is_unknown() -> None:
+    """Rule 2: a reference whose states differ says nothing about a third state."""
+
+    def third_state(reply: Reply, arm: ArmPlan, cell: CellPlan, probe: ProbePlan) -> None:
+        if arm.name == "contaminated" and cell.place != "measured" and reply.cached == 0:
+            reply.lists = moved(2)
+        if in_measured_contaminated(arm, cell) and probe.role == "b":
+            reply.cached = 8
+
+    cell = Scenario(script=changed(plain, third_state)).cell("contaminated")
+
+    assert cell.pattern is not None
+    assert (cell.pattern.repeats, cell.pattern.against_reference) == ("equal", "unknown")
+    assert cell.verdict == "inconclusive"
+
+
+def test_what_is_remarkable_is_said_and_voids_nothing() -> None:
+    """Rules 9 and 13: a chosen token that is not the best, a cache of unknown size."""
+
+    def not_best(reply: Reply, arm: ArmPlan, _: CellPlan, __: ProbePlan) -> None:
+        if arm.name == "clean":
+            reply.chosen = [PLAIN[0][1][0], PLAIN[1][0][0], PLAIN[2][0][0]]
+
+    scenario = Scenario(
+        script=changed(affected, not_best), said={"caching-off": {"kv_cache_tokens": None}}
+    )
+    clean, _, off = scenario.judge().arms
+
+    assert clean.verdict == off.verdict == "stable"
+    assert any("[0] are not the most probable" in f.summary for f in clean.findings)
+    assert any("how large its KV cache" in f.summary for f in off.findings)
+    assert {f.scope for f in (*clean.findings, *off.findings)} == {"remark"}
 
 
 def _set(reply: Reply, arm: ArmPlan, cell: CellPlan, **values: object) -> None:
@@ -274,6 +364,11 @@ def test_caching_off_needs_the_engines_own_word() -> None:
     silent = Scenario(said={"caching-off": {"prefix_caching": None}})
     contrary = Scenario(said={"caching-off": {"prefix_caching": True}})
 
+    unread = changed(
+        affected,
+        lambda r, a, c, p: setattr(r, "lacks", "hits") if a.name == "caching-off" else None,
+    )
+    assert "hit counter could not be read, so" in Scenario(script=unread).cell("caching-off").reason
     assert silent.cell("caching-off").verdict == "inconclusive"
     assert "does not say" in silent.cell("caching-off").reason
     assert contrary.cell("caching-off").verdict == "inconclusive"

@@ -103,8 +103,8 @@ def test_a_machine_that_lacks_nothing_passes() -> None:
         (
             replace(ABLE, shared_memory_free_bytes=64 * 2**20),
             (
-                "this engine needs 160 MiB free in /dev/shm and 64 MiB is: start the container that "
-                "this runs in with --shm-size=1g"
+                "this engine needs 160 MiB free in /dev/shm and 64 MiB is: start the "
+                "container that this runs in with --shm-size=1g"
             ),
         ),
     ],

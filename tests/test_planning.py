@@ -164,9 +164,17 @@ def test_a_size_that_cannot_be_reached_names_file_and_key(
         plan(experiment(**changes))
 
 
+def test_questions_that_begin_alike_are_refused() -> None:
+    """A and B would share more than the plan says."""
+    with pytest.raises(
+        DefinitionError, match=r"one\.toml: .* have 21 tokens in common instead of 20"
+    ):
+        plan(b_question="Any?")
+
+
 def test_an_unknown_arm_is_an_error_that_lists_the_known_ones() -> None:
     """The flag is named, and what would be right."""
-    with pytest.raises(DefinitionError, match="--arm nope.*clean, contaminated, caching-off"):
+    with pytest.raises(DefinitionError, match=r"--arm nope.*clean, contaminated, caching-off"):
         plan(arms=["nope"])
 
 

@@ -282,7 +282,7 @@ SESSION_ONLY = """
 
 def test_without_namespaces_orphans_and_shared_memory_go_too() -> None:
     """The fallback: a child subreaper that remembers which shared memory was mapped."""
-    name = f"/dev/shm/vllm-arms-test-{os.getpid()}"
+    name = f"/dev/shm/vllm-arms-test-{os.getpid()}"  # noqa: S108 - the place under test
     server = f"""
         import mmap, os, time
         with open({name!r}, "w+b") as file:

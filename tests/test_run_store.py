@@ -65,7 +65,7 @@ def test_a_disk_that_is_full_is_a_host_error_and_leaves_nothing(store: RunStore)
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
     try:
-        with pytest.raises(HostError, match="cannot write .*File too large"):
+        with pytest.raises(HostError, match=r"cannot write .*File too large"):
             store.write_text("a/file.txt", "x" * 101)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
@@ -142,7 +142,7 @@ def test_what_is_not_there_is_absent_and_what_is_broken_is_an_error(store: RunSt
     store.write_text("arms/clean/outcome.json", '{"kind": "lost"}')
     with pytest.raises(RunFolderError, match=r"outcome\.json"):
         store.outcome("clean")
-    with pytest.raises(RunFolderError, match="no plan.json"):
+    with pytest.raises(RunFolderError, match=r"no plan\.json"):
         RunStore.open(store.root)
 
 

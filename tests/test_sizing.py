@@ -23,8 +23,10 @@ def test_a_size_is_an_expression_of_the_block(expression: str, tokens: int) -> N
 
 @pytest.mark.parametrize(
     "expression",
-    ["", "-1 + block", "block block", "blocks", "2.5", "True", "block / 2", "block ** 9", "f(2)", "block // 0",
-     "block - block", "__import__('os')", "'x'"],
+    ["", "-1 + block", "block block", "blocks", "2.5", "True",
+     "block / 2", "block ** 9", "f(2)", "block // 0",
+     "block - block",
+     "__import__('os')", "'x'"],
 )  # fmt: skip
 def test_anything_else_is_no_size(expression: str) -> None:
     """A definition's text is never executed."""

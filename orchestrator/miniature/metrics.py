@@ -154,48 +154,49 @@ class Metrics:
         ).labels(**config).set(1)
 
 
-def cache_config(settings: Settings) -> dict[str, str]:
-    """The resolved cache settings, as vLLM's metric writes them: `str` of every field.
+_MEANINGLESS_HERE: dict[str, object] = {
+    "cache_dtype": "auto",
+    "gpu_memory_utilization": 0.92,
+    "is_attention_free": False,
+    "kv_cache_dtype_skip_layers": [],
+    "kv_cache_layout": None,
+    "kv_cache_memory_bytes": None,
+    "kv_offloading_backend": "native",
+    "kv_offloading_size": None,
+    "kv_sharing_fast_prefill": False,
+    "mamba_cache_dtype": "auto",
+    "mamba_page_size_padded": None,
+    "mamba_ssm_cache_dtype": "float32",
+    "num_cpu_blocks": None,
+    "prefix_match_unit": None,
+    "replayssm_buffer_len": 16,
+    "skip_page_size_padded": None,
+    "sliding_window": None,
+    "use_kda_recoverssm": False,
+    "use_replayssm": False,
+    "user_specified_mamba_block_size": False,
+}
+"""Labels of `vllm:cache_config_info`, as recorded."""
 
-    Fields that mean nothing here have the value of the recording.
-    """
+
+def cache_config(settings: Settings) -> dict[str, str]:
+    """The resolved cache settings, as vLLM's metric writes them: `str` of every field."""
     limits = settings.limits
-    mamba_block = limits.block_size if limits.prefix_caching else limits.max_model_len
-    fields: dict[str, object] = {
+    resolved: dict[str, object] = {
         "_block_size_resolved": True,
         "block_size": limits.block_size,
-        "cache_dtype": "auto",
         "enable_prefix_caching": limits.prefix_caching,
-        "gpu_memory_utilization": 0.92,
-        "is_attention_free": False,
-        "kv_cache_dtype_skip_layers": [],
-        "kv_cache_layout": None,
         "kv_cache_max_concurrency": settings.max_concurrency,
-        "kv_cache_memory_bytes": None,
         "kv_cache_size_tokens": settings.cache_size_tokens,
-        "kv_offloading_backend": "native",
-        "kv_offloading_size": None,
-        "kv_sharing_fast_prefill": False,
-        "mamba_block_size": mamba_block,
-        "mamba_cache_dtype": "auto",
+        "mamba_block_size": settings.mamba_block_size,
         "mamba_cache_mode": settings.mamba_cache_mode,
-        "mamba_page_size_padded": None,
-        "mamba_ssm_cache_dtype": "float32",
-        "num_cpu_blocks": None,
         "num_gpu_blocks": limits.num_blocks,
         "num_gpu_blocks_override": settings.given.get("num_gpu_blocks_override"),
         "prefix_cache_retention_interval": settings.retention_interval,
         "prefix_caching_hash_algo": "sha256",
-        "prefix_match_unit": None,
-        "replayssm_buffer_len": 16,
-        "skip_page_size_padded": None,
-        "sliding_window": None,
-        "use_kda_recoverssm": False,
-        "use_replayssm": False,
         "user_specified_block_size": "block_size" in settings.given,
-        "user_specified_mamba_block_size": False,
     }
-    return {name: str(value) for name, value in fields.items()}
+    return {name: str(value) for name, value in (_MEANINGLESS_HERE | resolved).items()}
 
 
 def _draft_counters(count: int) -> dict[str, Family]:

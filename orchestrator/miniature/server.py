@@ -26,7 +26,7 @@ from .faults import Faults
 from .generation import Generation, json_response, parse
 from .http_metrics import HttpMetrics
 from .log import log_api, log_core
-from .metrics import Metrics, cache_config
+from .metrics import Metrics
 from .protocol import Checker, DetokenizeBody, RefusedError, TokenizeBody
 from .settings import Settings
 from .worker import Worker
@@ -206,7 +206,7 @@ def server_config(settings: Settings) -> dict[str, object]:
             "block_size": limits.block_size,
             "enable_prefix_caching": limits.prefix_caching,
             "mamba_cache_mode": settings.mamba_cache_mode,
-            "mamba_block_size": int(cache_config(settings)["mamba_block_size"]),
+            "mamba_block_size": settings.mamba_block_size,
             "num_gpu_blocks": limits.num_blocks,
             "prefix_cache_retention_interval": settings.retention_interval,
         },

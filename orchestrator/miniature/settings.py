@@ -65,6 +65,11 @@ class Settings:
         return "align" if self.limits.prefix_caching else "none"
 
     @property
+    def mamba_block_size(self) -> int:
+        """In tokens; with caching off the whole context, as vLLM reports it."""
+        return self.limits.block_size if self.limits.prefix_caching else self.limits.max_model_len
+
+    @property
     def retention_interval(self) -> int | None:
         """Which states are kept: None is every one, 0 only those that a repetition finds."""
         return None if self.limits.num_speculative_tokens else 0

@@ -107,3 +107,39 @@ class CellPrediction(Record):
 
     mixed: tuple[MixedOrigin, ...]
     """Why it is eligible; empty otherwise."""
+
+
+class SplitCase(Record):
+    """One question to the scheduler's align-split function."""
+
+    block_tokens: int
+    token_budget: int
+    speculative: bool
+    prompt_tokens: int
+
+    start: int
+    """Tokens that are computed or restored."""
+
+    new_tokens: int
+    """Tokens that budget and prompt allow."""
+
+    junction: int | None
+
+    first: bool
+    """The request's first chunk, whose `start` tokens were restored."""
+
+
+class SplitSource(Record):
+    """Where an engine's align-split function was found, and which text it is."""
+
+    path: str
+
+    version: str | None
+    """As the package's own files say; `None` when they do not."""
+
+    file_sha256: str
+
+    function_sha256: str
+    """Over the text of the function and of the helpers it calls."""
+
+    helpers: tuple[str, ...]

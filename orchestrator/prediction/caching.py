@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from orchestrator.model.prediction import SchedulerSettings, Writer
+from orchestrator.prediction.releases import drops_last_block, lookahead_tokens
 
 _ROOT = 0
 
@@ -47,11 +48,16 @@ class PrefixCache:
     """The cache as one salt sees it."""
 
     settings: SchedulerSettings
+
     _path: dict[tuple[int, tuple[int, ...]], int] = field(default_factory=dict)
+    """A block's node, by the node before it and by its tokens."""
+
     _keys_and_values: dict[int, tuple[Writer, ...]] = field(default_factory=dict)
     _states: dict[int, Writer] = field(default_factory=dict)
     _unknown: list[_Unknown] = field(default_factory=list)
+
     _uncertain: set[int] = field(default_factory=set)
+    """Nodes at which a state may or may not have been saved."""
 
     def find(self, prompt: Sequence[int]) -> Hit:
         """The longest prefix whose keys and values are cached and that ends at a saved state."""
@@ -90,8 +96,8 @@ class PrefixCache:
             self._keys_and_values.setdefault(nodes[index], parts)
         for writer in saved:
             self._states.setdefault(nodes[writer.end // block - 1], writer)
-        if hit.depends_on_output:
-            self._uncertain.update(nodes)
+        if hit.depends_on_output:  # it may have resumed later, and saved fewer states
+            self._uncertain.update(nodes[hit.tokens // block :])
 
     def keep_generated(self, prompt: Sequence[int], max_tokens: int) -> None:
         """Note that generation finished a block whose tokens are not known beforehand.
@@ -134,20 +140,6 @@ class PrefixCache:
                 if unknown.parent == parent and tokens == unknown.beginning:
                     return True
         return False
-
-
-def drops_last_block(settings: SchedulerSettings) -> bool:
-    """Whether a hit gives its last block back.
-
-    The drafter's keys and values at a block's last position depend on the token after it, which
-    the block's hash does not cover before v0.33.
-    """
-    return settings.speculative and settings.rule != "v0.33"
-
-
-def lookahead_tokens(settings: SchedulerSettings) -> int:
-    """Tokens after a block that its hash covers."""
-    return 1 if settings.speculative and settings.rule == "v0.33" else 0
 
 
 def retains(

@@ -26,8 +26,10 @@ def predict_cell(
         max_tokens: Tokens that each request generates.
 
     Raises:
-        DefinitionError: The scheduler would never finish one of the prompts.
+        DefinitionError: The scheduler would never finish one of the prompts, or the settings are
+            of a kind that no rule here describes.
     """
+    _check(settings)
     cache = PrefixCache(settings)
     predictions: list[RequestPrediction] = []
     for index, prompt in enumerate(requests):
@@ -47,6 +49,14 @@ def predict_cell(
             )
         )
     return tuple(predictions)
+
+
+def _check(settings: SchedulerSettings) -> None:
+    if settings.rule in ("v0.15", "v0.24") and (settings.speculative or settings.every_boundary):
+        raise DefinitionError(
+            f"scheduler rule {settings.rule}",
+            "releases before v0.26 are described without drafts and without the patch only",
+        )
 
 
 def _chunks(prompt_tokens: int, hit: Hit, settings: SchedulerSettings) -> Iterator[ChunkPrediction]:

@@ -7,7 +7,7 @@ backends without checkpoints inside a chunk.
 """
 
 from orchestrator.model.prediction import SchedulerSettings
-from orchestrator.prediction.caching import drops_last_block
+from orchestrator.prediction.releases import drops_last_block
 
 
 def chunk_end(
@@ -20,14 +20,12 @@ def chunk_end(
     """End of the chunk that begins at `start`; equal to `start` when nothing may be scheduled.
 
     Args:
-        start: Tokens of the prompt that are computed or restored.
+        start: Tokens of the prompt that are computed or restored; fewer than all.
         wanted_end: Where the chunk would end if only budget and prompt limited it.
         prompt_tokens: Length of the prompt.
         junction: `RequestPrediction.junction`.
         settings: Of the server. `prefix_caching` is not looked at.
     """
-    if start >= prompt_tokens:
-        return wanted_end
     if settings.rule in ("v0.15", "v0.24"):
         return _single_stop(start, wanted_end, prompt_tokens, junction, settings)
     return _earliest_stop(start, wanted_end, prompt_tokens, junction, settings)

@@ -5,6 +5,7 @@ import os
 # Before NumPy is loaded, as in orchestrator/miniature/__main__.py.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
+from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 
@@ -15,6 +16,8 @@ from orchestrator.miniature.model import Model
 from orchestrator.miniature.requests import Request, Wish
 from orchestrator.miniature.scheduler import Limits
 from orchestrator.miniature.weights import random_weights
+
+from .servers import ARGUMENTS, DRAFTS, RunningServer, started
 
 _DOCUMENTS = Path(__file__).parents[2] / "arms" / "documents"
 _FIRST_BYTE_TOKEN = 3  # the project's tokenizer has three special tokens before its bytes
@@ -66,3 +69,15 @@ def documents() -> list[list[int]]:
     texts = sorted(_DOCUMENTS.glob("*.txt"))
     parts = [text.read_bytes()[start : start + 400] for start in (0, 700) for text in texts]
     return [[_FIRST_BYTE_TOKEN + byte for byte in part] for part in parts[:PANEL]]
+
+
+@pytest.fixture(scope="session")
+def server(
+    tmp_path_factory: pytest.TempPathFactory, tokenizer_file: Path
+) -> Iterator[RunningServer]:
+    """One with drafts, a tokenizer and the development endpoints."""
+    arguments = (*ARGUMENTS, *DRAFTS, "--tokenizer", str(tokenizer_file))
+    folder = tmp_path_factory.mktemp("server")
+    with started(folder, *arguments, VLLM_SERVER_DEV_MODE="1") as server:
+        server.wait_until_ready()
+        yield server

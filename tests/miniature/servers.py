@@ -16,7 +16,7 @@ START_LIMIT_S = 20.0
 """A start takes half a second; the rest is for a busy machine."""
 
 ARGUMENTS = (
-    *("--served-model-name", "tiny", "--model", "a/model", "--max-model-len", "8192"),
+    *("--served-model-name", "tiny", "--model", "/a/model", "--max-model-len", "8192"),
     *("--block-size", "32", "--enable-prefix-caching", "--enable-prompt-tokens-details"),
     *("--max-logprobs", "50"),
 )

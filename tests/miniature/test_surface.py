@@ -3,14 +3,11 @@
 import json
 import re
 import struct
-from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
 
 from orchestrator.miniature import scheduler
 
@@ -25,18 +22,6 @@ PAGES = json.loads(
 """Status and body of small answers of a real vLLM."""
 
 PROMPT = list(range(100, 120))
-
-
-@pytest.fixture(scope="module")
-def server(
-    tmp_path_factory: pytest.TempPathFactory, tokenizer_file: Path
-) -> Iterator[RunningServer]:
-    """One with drafts, a tokenizer and the development endpoints."""
-    arguments = (*ARGUMENTS, *DRAFTS, "--tokenizer", str(tokenizer_file))
-    folder = tmp_path_factory.mktemp("server")
-    with started(folder, *arguments, VLLM_SERVER_DEV_MODE="1") as server:
-        server.wait_until_ready()
-        yield server
 
 
 def recorded(name: str) -> dict[str, Any]:
@@ -144,64 +129,6 @@ def test_health_is_an_empty_page(server: RunningServer) -> None:
     assert {"status": response.status_code, "body": response.text} == PAGES["health"]
 
 
-def families(text: str) -> set[tuple[str, str, str, tuple[str, ...]]]:
-    """Name, kind, help and label names of every series of a page."""
-    return {
-        (sample.name, family.type, family.documentation, tuple(sorted(sample.labels)))
-        for family in text_string_to_metric_families(text)
-        for sample in family.samples
-    }
-
-
-def test_the_metrics_page_has_every_recorded_series(server: RunningServer) -> None:
-    """The same names, kinds, help texts, labels and buckets; nothing less, nothing else."""
-    server.complete(PROMPT)
-    server.http.get("/v1/models")
-    plain = (_METRICS / "0.29.0-cpu-caching-on-no-spec.metrics").read_text(encoding="utf-8")
-    with_drafts = (_METRICS / "0.26.0-h200-caching-on-mtp.metrics").read_text(encoding="utf-8")
-    drafts = {family for family in families(with_drafts) if "spec_decode" in family[0]}
-
-    page = server.http.get("/metrics").text
-
-    assert families(page) == families(plain) | drafts
-    assert buckets(page) == buckets(plain)
-
-
-def buckets(text: str) -> dict[str, set[str]]:
-    """Bucket limits of each histogram."""
-    found: dict[str, set[str]] = {}
-    for name, limit in re.findall(r'^([\w:]+)_bucket\{[^}]*?le="([^"]+)"', text, re.MULTILINE):
-        found.setdefault(name, set()).add(limit)
-    return found
-
-
-def counter(page: str, name: str) -> float:
-    """The sum of a metric's series."""
-    return sum(
-        float(value) for value in re.findall(rf"^{name}{{[^}}]*}} (\S+)$", page, re.MULTILINE)
-    )
-
-
-def test_counters_count(server: RunningServer) -> None:
-    """Queries, hits and tokens of three requests, the later two of which hit."""
-    names = (
-        "vllm:prefix_cache_queries_total",
-        "vllm:prefix_cache_hits_total",
-        "vllm:prompt_tokens_total",
-        "vllm:prompt_tokens_cached_total",
-        "vllm:generation_tokens_total",
-        "vllm:request_success_total",
-    )
-    before = server.http.get("/metrics").text
-
-    for _ in range(3):
-        server.complete(list(range(200, 280)), cache_salt="counters")
-
-    after = server.http.get("/metrics").text
-    added = [counter(after, name) - counter(before, name) for name in names]
-    assert added == [240, 64, 240, 64, 6, 3]
-
-
 def test_it_says_what_it_is_everywhere(server: RunningServer) -> None:
     """First line, version, model, fingerprint, server information."""
     label = "MINIATURE: not vLLM"
@@ -225,74 +152,6 @@ def test_server_info_tells_what_runs(server: RunningServer) -> None:
         "path": str(source),
         "sha256": sha256(source.read_bytes()).hexdigest(),
     }
-
-
-def test_text_goes_to_tokens_and_back(server: RunningServer) -> None:
-    """Through the tokenizer that the experiments use."""
-    text = "A kikötői daru ára: 12 300 €."
-    body = {"model": "tiny", "prompt": text, "return_token_strs": True}
-
-    answer = server.http.post("/tokenize", json=body).json()
-
-    assert list(answer) == ["count", "max_model_len", "tokens", "token_strs"]
-    assert answer["count"] == len(answer["tokens"])
-    back = server.http.post("/detokenize", json={"tokens": answer["tokens"]}).json()
-    assert back == {"prompt": text}
-    by_text = server.complete(text).json()["usage"]["prompt_tokens"]
-    assert by_text == answer["count"]
-
-
-def test_a_conversation_is_tokenized_as_it_is_generated_from(server: RunningServer) -> None:
-    """Sizes that were planned with /tokenize hold for /v1/chat/completions."""
-    messages = [{"role": "user", "content": "Wann ist die Rechnung fällig?"}]
-
-    planned = server.http.post("/tokenize", json={"messages": messages}).json()["count"]
-
-    body = {"messages": messages, "max_tokens": 1}
-    usage = server.http.post("/v1/chat/completions", json=body).json()["usage"]
-    assert usage["prompt_tokens"] == planned
-
-
-def events(response: httpx.Response) -> list[Any]:
-    """The pieces of a stream; its end mark as text."""
-    lines = [line.removeprefix("data: ") for line in response.text.split("\n\n") if line]
-    return [line if line == "[DONE]" else json.loads(line) for line in lines]
-
-
-def test_a_completion_stream_adds_up_to_the_whole_answer(server: RunningServer) -> None:
-    """Text, lists and usage; the last piece before the end has the usage and no choice."""
-    options = {"logprobs": 2, "max_tokens": 6, "cache_salt": "stream", "ignore_eos": True}
-    whole = server.complete(PROMPT, **options).json()
-    stream = server.complete(PROMPT, **options, stream=True, stream_options={"include_usage": True})
-
-    *pieces, last, end = events(stream)
-    assert stream.headers["content-type"].startswith("text/event-stream")
-    assert end == "[DONE]"
-    assert (last["choices"], last["usage"]["completion_tokens"]) == ([], 6)
-    choices = [piece["choices"][0] for piece in pieces]
-    expected = whole["choices"][0]
-    assert "".join(choice["text"] for choice in choices) == expected["text"]
-    lists = [entry for choice in choices for entry in choice["logprobs"]["top_logprobs"]]
-    assert lists == expected["logprobs"]["top_logprobs"]
-    assert choices[-1]["finish_reason"] == "length"
-
-
-def test_a_chat_stream_begins_with_the_role(server: RunningServer) -> None:
-    """And then adds content."""
-    body = {
-        "messages": [{"role": "user", "content": "Summe?"}],
-        "max_tokens": 4,
-        "temperature": 0,
-        "stream": True,
-        "ignore_eos": True,
-    }
-
-    first, *rest, end = events(server.http.post("/v1/chat/completions", json=body))
-
-    assert first["choices"][0]["delta"] == {"role": "assistant", "content": ""}
-    assert all(list(piece["choices"][0]["delta"]) == ["content"] for piece in rest)
-    assert rest[-1]["choices"][0]["finish_reason"] == "length"
-    assert end == "[DONE]"
 
 
 def test_a_reset_forgets_every_block(server: RunningServer) -> None:

@@ -1,6 +1,6 @@
 """Scripts that run under the engine's interpreter, never under ours.
 
-Each reads one JSON document from standard input and writes one to standard output. They import
+Each is given the path of one JSON document and writes one to standard output. They import
 nothing of this package and nothing outside the standard library but vLLM itself, so that any
 engine's interpreter can run them, in a container without network too.
 """

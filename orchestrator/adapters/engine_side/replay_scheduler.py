@@ -2,7 +2,9 @@
 
 What vLLM's unit tests do: the real `Scheduler` over a hybrid model's cache groups, one request at
 a time, with made-up sampled tokens. Who wrote a block or a state is followed by physical block
-id, so nothing of it is a restatement.
+id, so nothing of it is a restatement. Works with v0.26 and later.
+
+Called with the path of a question, answers on standard output.
 
 Asks:    {"cells": [{"block_tokens", "token_budget", "prefix_caching", "speculative",
                      "retention_tokens", "max_tokens", "requests": [[token id, …], …]}, …]}
@@ -19,17 +21,27 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, TextIO
 
+Anything = Any
+"""An object of vLLM, whose types are not known here."""
+
+ATTENTION, RECURRENT = 0, 1
+"""Cache groups whose blocks are followed."""
+
 RECURRENT_GROUPS = 3
-"""Cache groups of recurrent layers beside one of attention: Qwen3-Next has three in four."""
+"""Groups of recurrent layers beside one of attention: Qwen3-Next has three in four."""
 
 DRAFT_TOKENS = 2
 """As in the measured servers. How many changes no prefill."""
 
 FIRST_SAMPLED = 1 << 40
 """Sampled tokens are numbered from here: no prompt holds them, so no prompt matches them."""
+
+RETENTION_VARIABLE = "VLLM_PREFIX_CACHE_RETENTION_INTERVAL"
+"""What releases before v0.29 have instead of a setting."""
 
 
 class RefusedError(Exception):
@@ -38,7 +50,7 @@ class RefusedError(Exception):
 
 def main() -> None:
     """Answer one question."""
-    question = json.load(sys.stdin)
+    question = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
     with _answer_alone_on_stdout() as out:
         try:
             answer = _replay(question)
@@ -65,24 +77,6 @@ def _replay(question: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _blocks_needed(cell: dict[str, Any]) -> int:
-    """Enough that nothing is ever evicted."""
-    block, groups = cell["block_tokens"], 1 + RECURRENT_GROUPS
-    spare = 4 + DRAFT_TOKENS
-    return 1 + groups * sum(
-        (len(p) + cell["max_tokens"]) // block + spare for p in cell["requests"]
-    )
-
-
-def _of(module: str, name: str) -> Any:  # noqa: ANN401 - whatever that release calls so
-    return getattr(importlib.import_module(module), name)
-
-
-def _accepted(factory: Callable[..., Any], **given: object) -> dict[str, object]:
-    """Those of `given` that this release's `factory` takes."""
-    return {k: v for k, v in given.items() if k in inspect.signature(factory).parameters}
-
-
 @dataclass
 class _Replay:
     """One cell in a fresh scheduler."""
@@ -98,12 +92,6 @@ class _Replay:
 
     def __post_init__(self) -> None:
         blocks = _blocks_needed(self.cell)
-        if self.cell["retention_tokens"] is not None:
-            # Releases before v0.29 know only this variable.
-            retention = str(self.cell["retention_tokens"])
-            os.environ["VLLM_PREFIX_CACHE_RETENTION_INTERVAL"] = retention
-        else:
-            os.environ.pop("VLLM_PREFIX_CACHE_RETENTION_INTERVAL", None)
         config = _vllm_config(self.cell, blocks)
         self.scheduler = _of("vllm.v1.core.sched.scheduler", "Scheduler")(
             vllm_config=config,
@@ -133,78 +121,88 @@ class _Replay:
             if scheduled is None:
                 raise RefusedError(f"request {index} of {len(prompt)} tokens is never scheduled")
             start = request.num_computed_tokens - scheduled
-            if not found:
-                found = self._found(request, start)
-            # Drafts are no tokens of the request yet; v0.33 schedules some with a last prompt token.
+            # Drafts are no tokens of the request; v0.33 pads a chunk of one token with them.
             end = min(start + scheduled, request.num_tokens)
             step = {"request": index, "start": start, "end": end}
-            saved = self._written(request, step)
+            found = found or self._found(request, start)
+            saved = self.cell["prefix_caching"] and self._written(request, step)
             if start < len(prompt):
                 chunks.append({"start": start, "end": end, "saves_state": saved})
             self._answer_step(request, output)
         return {**found, "chunks": chunks}
 
-    def _found(self, request: Any, cached: int) -> dict[str, Any]:  # noqa: ANN401
+    def _found(self, request: Anything, cached: int) -> dict[str, Any]:
         restored = cached // self.cell["block_tokens"]
-        attention, recurrent, *_ = self.scheduler.kv_cache_manager.get_block_ids(request.request_id)
+        ids = self.scheduler.kv_cache_manager.get_block_ids(request.request_id)
+        try:
+            blocks = [self.keys_and_values[block] for block in ids[ATTENTION][:restored]]
+        except KeyError as error:  # seen with drafts in v0.22 to v0.25
+            raise RefusedError("it restores a block that no request computed") from error
         return {
             "cached_tokens": cached,
             "junction": request.shared_prefix_boundary or None,
-            "restored_blocks": [self.keys_and_values[block] for block in attention[:restored]],
-            "restored_state": self.states[recurrent[restored - 1]] if restored else None,
+            "restored_blocks": blocks,
+            "restored_state": self.states[ids[RECURRENT][restored - 1]] if restored else None,
         }
 
-    def _written(self, request: Any, step: dict[str, int]) -> bool:  # noqa: ANN401
+    def _written(self, request: Anything, step: dict[str, int]) -> bool:
         """Note who fills which physical block; whether the state at the end stays cached.
 
-        A recurrent state after n tokens lies in the block of the n-th token
-        (`mamba_utils.preprocess_mamba`, v1/worker).
+        The state after n tokens lies in the block of the n-th token: v1/worker/mamba_utils.py.
         """
-        block = self.cell["block_tokens"]
-        manager = self.scheduler.kv_cache_manager
-        attention, recurrent, *_ = manager.get_block_ids(request.request_id)
-        for index in range(step["start"] // block, -(-step["end"] // block)):
+        block, manager = self.cell["block_tokens"], self.scheduler.kv_cache_manager
+        ids = manager.get_block_ids(request.request_id)
+        last = (step["end"] - 1) // block
+        for index in range(step["start"] // block, last + 1):
             if step["start"] <= index * block:
-                self.keys_and_values[attention[index]] = []
-            self.keys_and_values[attention[index]].append(step)
-        index = (step["end"] - 1) // block
-        self.states[recurrent[index]] = step
-        held = manager.coordinator.single_type_managers[1].req_to_blocks[request.request_id]
-        return step["end"] % block == 0 and held[index].block_hash is not None
+                self.keys_and_values[ids[ATTENTION][index]] = []
+            self.keys_and_values[ids[ATTENTION][index]].append(step)
+        self.states[ids[RECURRENT][last]] = step
+        held = manager.get_blocks(request.request_id).blocks[RECURRENT]
+        return step["end"] % block == 0 and held[last].block_hash is not None
 
-    def _answer_step(self, request: Any, output: Any) -> None:  # noqa: ANN401
+    def _answer_step(self, request: Anything, output: Anything) -> None:
         """Play the model: one token where the prompt is done, every draft rejected."""
-        request_id = request.request_id
-        tokens: list[int] = []
+        name, tokens = request.request_id, []
         if request.num_computed_tokens >= request.num_tokens:
             self.sampled += 1
             tokens = [self.sampled]
-        model_output = _of("vllm.v1.outputs", "ModelRunnerOutput")
-        self.scheduler.update_from_output(
-            output,
-            model_output(
-                **_accepted(
-                    model_output,
-                    req_ids=[request_id],
-                    req_id_to_index={request_id: 0},
-                    sampled_token_ids=[tokens],
-                    logprobs=None,
-                    prompt_logprobs_dict={},
-                    pooler_output=[],
-                )
-            ),
+        model_output = _made(
+            _of("vllm.v1.outputs", "ModelRunnerOutput"),
+            req_ids=[name],
+            req_id_to_index={name: 0},
+            sampled_token_ids=[tokens],
+            logprobs=None,
+            prompt_logprobs_dict={},
+            pooler_output=[],
         )
+        self.scheduler.update_from_output(output, model_output)
         if tokens and self.cell["speculative"]:
             drafts = _of("vllm.v1.outputs", "DraftTokenIds")
-            self.scheduler.update_draft_token_ids(
-                drafts([request_id], [[FIRST_SAMPLED] * DRAFT_TOKENS])
-            )
+            self.scheduler.update_draft_token_ids(drafts([name], [[FIRST_SAMPLED] * DRAFT_TOKENS]))
 
 
-def _vllm_config(cell: dict[str, Any], num_blocks: int) -> Any:  # noqa: ANN401
+def _of(module: str, name: str) -> Anything:
+    return getattr(importlib.import_module(module), name)
+
+
+def _made(factory: Callable[..., Anything], *args: object, **given: object) -> Anything:
+    """Call `factory` with those of `given` that this release's has a parameter for."""
+    known = inspect.signature(factory).parameters
+    return factory(*args, **{name: value for name, value in given.items() if name in known})
+
+
+def _blocks_needed(cell: dict[str, Any]) -> int:
+    """Enough that nothing is ever evicted."""
+    spare = 4 + DRAFT_TOKENS
+    each = [(len(p) + cell["max_tokens"]) // cell["block_tokens"] + spare for p in cell["requests"]]
+    return 1 + (1 + RECURRENT_GROUPS) * int(sum(each))
+
+
+def _vllm_config(cell: dict[str, Any], num_blocks: int) -> Anything:
     """The release's own configuration; model and drafter are stand-ins that need no files."""
-    config_of = importlib.import_module("vllm.config")
-    config = config_of.VllmConfig(device_config=config_of.DeviceConfig(device="cpu"))
+    module = importlib.import_module("vllm.config")
+    config = module.VllmConfig(device_config=module.DeviceConfig(device="cpu"))
     config.model_config = SimpleNamespace(
         max_model_len=num_blocks * cell["block_tokens"],
         runner_type="generate",
@@ -227,11 +225,12 @@ def _vllm_config(cell: dict[str, Any], num_blocks: int) -> Any:  # noqa: ANN401
     cache.block_size = cell["block_tokens"]
     cache.num_gpu_blocks = num_blocks
     cache.enable_prefix_caching = cell["prefix_caching"]
-    cache.mamba_cache_mode = "align" if cell["prefix_caching"] else "none"
+    cache.mamba_cache_mode = _mode(cell)
     return config
 
 
 def _drafter() -> SimpleNamespace:
+    """MTP with one module, and every switch at its default."""
     return SimpleNamespace(
         method="mtp",
         num_speculative_tokens=DRAFT_TOKENS,
@@ -249,59 +248,64 @@ def _drafter() -> SimpleNamespace:
     )
 
 
-def _kv_cache_config(cell: dict[str, Any], num_blocks: int) -> Any:  # noqa: ANN401
+def _mode(cell: dict[str, Any]) -> str:
+    return "align" if cell["prefix_caching"] else "none"
+
+
+def _kv_cache_config(cell: dict[str, Any], num_blocks: int) -> Anything:
     interface = importlib.import_module("vllm.v1.kv_cache_interface")
     torch = importlib.import_module("torch")
-    block = cell["block_tokens"]
     attention = interface.FullAttentionSpec(
-        block_size=block, num_kv_heads=1, head_size=1, dtype=torch.float32
+        block_size=cell["block_tokens"], num_kv_heads=1, head_size=1, dtype=torch.float32
     )
     recurrent = interface.MambaSpec(
-        block_size=block,
+        block_size=cell["block_tokens"],
         shapes=((1,),),
         dtypes=(torch.float32,),
-        mamba_cache_mode="align" if cell["prefix_caching"] else "none",
+        mamba_cache_mode=_mode(cell),
         num_speculative_blocks=DRAFT_TOKENS if cell["speculative"] else 0,
     )
     specs = [attention, *[recurrent] * RECURRENT_GROUPS]
-    group = interface.KVCacheGroupSpec
-    known = {f.name for f in fields(interface.KVCacheConfig)}
-    retention = {"prefix_cache_retention_interval": cell["retention_tokens"]}
-    return interface.KVCacheConfig(
+    retention = cell["retention_tokens"]
+    if "prefix_cache_retention_interval" not in {f.name for f in fields(interface.KVCacheConfig)}:
+        os.environ.pop(RETENTION_VARIABLE, None)
+        if retention is not None:
+            os.environ[RETENTION_VARIABLE] = str(retention)
+    return _made(
+        interface.KVCacheConfig,
         num_blocks=num_blocks,
         kv_cache_tensors=[],
-        kv_cache_groups=[group([f"layer{i}"], spec) for i, spec in enumerate(specs)],
-        **{name: value for name, value in retention.items() if name in known},
+        kv_cache_groups=[
+            interface.KVCacheGroupSpec([f"layer{i}"], spec) for i, spec in enumerate(specs)
+        ],
+        prefix_cache_retention_interval=retention,
     )
 
 
-def _block_hasher(block: int, config: Any) -> Callable[..., Any]:  # noqa: ANN401
+def _block_hasher(block: int, config: Anything) -> Callable[..., Anything]:
     utils = importlib.import_module("vllm.v1.core.kv_cache_utils")
     sha256 = _of("vllm.utils.hashing", "sha256")
     utils.init_none_hash(sha256)
-    hasher = utils.get_request_block_hasher
-    made: Callable[..., Any] = hasher(
+    hasher: Callable[..., Anything] = _made(
+        utils.get_request_block_hasher,
         block,
         sha256,
-        **_accepted(
-            hasher, num_hash_lookahead_tokens=getattr(config, "num_hash_lookahead_tokens", 0)
-        ),
+        num_hash_lookahead_tokens=getattr(config, "num_hash_lookahead_tokens", 0),
     )
-    return made
+    return hasher
 
 
-def _new_request(index: int, prompt: list[int], max_tokens: int, hasher: Callable[..., Any]) -> Any:  # noqa: ANN401
-    request = _of("vllm.v1.request", "Request")
+def _new_request(
+    index: int, prompt: list[int], max_tokens: int, hasher: Callable[..., Anything]
+) -> Anything:
     sampling = _of("vllm.sampling_params", "SamplingParams")
-    return request(
-        **_accepted(
-            request,
-            request_id=str(index),
-            prompt_token_ids=prompt,
-            sampling_params=sampling(max_tokens=max_tokens, ignore_eos=True, temperature=0.0),
-            pooling_params=None,
-            block_hasher=hasher,
-        )
+    return _made(
+        _of("vllm.v1.request", "Request"),
+        request_id=str(index),
+        prompt_token_ids=prompt,
+        sampling_params=sampling(max_tokens=max_tokens, ignore_eos=True, temperature=0.0),
+        pooling_params=None,
+        block_hasher=hasher,
     )
 
 

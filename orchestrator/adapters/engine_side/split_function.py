@@ -3,6 +3,8 @@
 The function is located in the source by its syntax tree, with every helper that it calls, and run
 with plain stand-ins for the scheduler and the request. Nothing else of the file is executed.
 
+Called with the path of a question, answers on standard output.
+
 Asks:    {"package": folder of the vllm package, or null for the interpreter's own,
           "cases": [{"block_tokens", "token_budget", "speculative", "prompt_tokens", "start",
                      "new_tokens", "junction", "first"}, …]}
@@ -39,7 +41,7 @@ class RefusedError(Exception):
 
 def main() -> None:
     """Answer one question."""
-    question = json.load(sys.stdin)
+    question = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
     try:
         answer = _answer(_package(question["package"]), question["cases"])
     except RefusedError as refusal:

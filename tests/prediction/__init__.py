@@ -1,0 +1,1 @@
+"""Tests of the prediction, and of what it is checked against."""
