@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup arms plan test check bench clean
+.PHONY: help setup arms demo plan test check bench clean
 PYTHON ?= python3
 PROFILE ?= vllm-cpu-tiny-hybrid
 EXPERIMENT ?= three-arm
@@ -24,6 +24,9 @@ setup: .venv/.installed  ## Make .venv with the command vllm-arms
 
 arms: .venv/.installed  ## Set everything up and run the three arms; PROFILE=NAME for another server
 	$(BIN)/vllm-arms run $(EXPERIMENT) --profile $(PROFILE)
+
+demo: .venv/.installed  ## The three arms in seconds on the miniature, which is not vLLM
+	$(BIN)/vllm-arms run three-arm --profile miniature
 
 plan: .venv/.installed  ## Show what `make arms` would do, and start nothing
 	$(BIN)/vllm-arms plan $(EXPERIMENT) --profile $(PROFILE)

@@ -76,6 +76,7 @@ def judge(plan: Plan, arms: Sequence[ArmEvidence]) -> RunVerdict:
     return RunVerdict(
         experiment=plan.experiment,
         profile=plan.profile,
+        engine=plan.engine,
         purpose=plan.purpose,
         result=result,
         exit_code=exit_code,
@@ -372,6 +373,8 @@ def _not_covered(plan: Plan, arms: Sequence[ArmVerdict]) -> tuple[str, ...]:
         "The cause: no patched and no sham-patched arm ran.",
         _drafts(plan, arms),
     ]
+    if "not vLLM" in plan.engine:
+        said.insert(0, f"vLLM: what answered is {plan.engine}.")
     documents, lengths = len(plan.documents) - 1, len(plan.a_tokens)
     if documents < _PANEL_DOCUMENTS or lengths < _PANEL_LENGTHS:
         said.append(

@@ -76,6 +76,7 @@ def make_plan(
         experiment=experiment.name,
         question=experiment.question,
         profile=profile.name,
+        engine=profile.vllm_version,
         engine_identity=engine.identity,
         purpose=experiment.purpose(profile.name),
         expectations={
@@ -253,12 +254,18 @@ def _launch(arm: Arm, profile: LaunchProfile, engine: EngineFiles) -> LaunchPlan
         *arm.extra_args,
     )
     return LaunchPlan(
-        argv=(engine.python, *(arg.replace("{model}", engine.model_dir) for arg in args)),
+        argv=(engine.python, *(_filled_in(arg, engine) for arg in args)),
         environment={**engine.environment, **profile.environment, **arm.environment},
         inherit=profile.inherit,
         ready=profile.ready,
         stop=profile.stop,
         request_timeout_s=profile.request_timeout_s,
+    )
+
+
+def _filled_in(argument: str, engine: EngineFiles) -> str:
+    return argument.replace("{model}", engine.model_dir).replace(
+        "{tokenizer}", engine.tokenizer_file
     )
 
 
@@ -362,7 +369,7 @@ class _CellBuilder:
 
 def _scheduler_settings(arm: Arm, profile: LaunchProfile) -> SchedulerSettings | None:
     """What decides the prediction; `None` for a release whose rule nobody has read."""
-    rule = rule_of(profile.vllm_version)
+    rule = rule_of(profile.scheduler_release or profile.vllm_version)
     if rule is None:
         return None
     return SchedulerSettings(

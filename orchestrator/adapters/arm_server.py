@@ -12,7 +12,7 @@ import structlog
 from orchestrator.adapters.http_probe import ServerClient
 from orchestrator.adapters.log_tail import LogTail
 from orchestrator.adapters.process_server import ServerProcess, free_port, running_process
-from orchestrator.adapters.readiness import OnWait, Waiting, check_declared, wait_until_healthy
+from orchestrator.adapters.readiness import OnWait, Waiting, wait_until_ready
 from orchestrator.errors import ProbeError, ServerDiedError
 from orchestrator.metrics import counter_lines, read_metrics
 from orchestrator.model.engine import EngineFacts
@@ -121,9 +121,9 @@ def running_arm_server(
         waiting = Waiting(
             process=process, client=client, tail=tail, port=port, limits=arm.launch.ready
         )
-        wait_until_healthy(waiting, on_wait)
         server = ArmServer(process, client, tail, path, keep)
-        server.ask(arm.ready_probe, ready_body)
-        facts = check_declared(waiting, arm.declared)
+        facts = wait_until_ready(
+            waiting, arm.declared, lambda: server.ask(arm.ready_probe, ready_body), on_wait
+        )
         log.info("server.ready", waited_s=round(facts.ready_after_s, 1), port=port)
         yield server, facts

@@ -69,8 +69,32 @@ def _sleep(waiting: Waiting, seconds: float) -> None:
     waiting.process.wait_for_exit(seconds)
 
 
-def check_declared(waiting: Waiting, declared: Declared) -> EngineFacts:
+def wait_until_ready(
+    waiting: Waiting, declared: Declared, ask_once: Callable[[], object], on_wait: OnWait
+) -> EngineFacts:
+    """Wait until the server is healthy, is the declared one, and has really answered.
+
+    Args:
+        waiting: The server.
+        declared: What it must turn out to be.
+        ask_once: Puts one real request, and raises an `ArmError` when it fails.
+        on_wait: Called again and again meanwhile.
+
+    Raises:
+        ArmError: See `wait_until_healthy` and `check_declared`; or what `ask_once` raised.
+    """
+    wait_until_healthy(waiting, on_wait)
+    said = check_declared(waiting, declared)
+    ask_once()
+    ready_after_s = time.monotonic() - waiting.process.started_s
+    return EngineFacts(**said, ready_after_s=ready_after_s)
+
+
+def check_declared(waiting: Waiting, declared: Declared) -> dict[str, Any]:
     """Compare what the server says about itself with what the plan declares.
+
+    Returns:
+        The fields of `EngineFacts` but the time.
 
     Raises:
         WrongServerError: A value differs; names both.
@@ -99,18 +123,17 @@ def check_declared(waiting: Waiting, declared: Declared) -> EngineFacts:
             f"its KV cache holds {capacity} tokens, and {declared.prompt_tokens} are planned: "
             "they must stay below half of it, or eviction would look like an effect"
         )
-    return EngineFacts(
-        vllm_version=version,
-        served_model_name=declared.served_model_name,
-        model_root=model.get("root"),
-        block_size_tokens=None if cache is None else cache.block_size_tokens,
-        prefix_caching=None if cache is None else cache.enable_prefix_caching,
-        mamba_cache_mode=None if cache is None else cache.mamba_cache_mode,
-        kv_cache_tokens=capacity,
-        port=waiting.port,
-        isolation=waiting.process.isolation,
-        ready_after_s=time.monotonic() - waiting.process.started_s,
-    )
+    return {
+        "vllm_version": version,
+        "served_model_name": declared.served_model_name,
+        "model_root": model.get("root"),
+        "block_size_tokens": None if cache is None else cache.block_size_tokens,
+        "prefix_caching": None if cache is None else cache.enable_prefix_caching,
+        "mamba_cache_mode": None if cache is None else cache.mamba_cache_mode,
+        "kv_cache_tokens": capacity,
+        "port": waiting.port,
+        "isolation": waiting.process.isolation,
+    }
 
 
 def _must_equal(what: str, found: object, declared: object) -> None:

@@ -1,17 +1,24 @@
 """Names on the command line → a plan; shared by `run` and `plan`."""
 
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 
 from tokenizers import Tokenizer
 
 from orchestrator.adapters.definition_files import Definitions
-from orchestrator.adapters.engine_preparation import default_cache, located, prepare
+from orchestrator.adapters.engine_preparation import (
+    default_cache,
+    located,
+    prepare,
+    tokenizer_for,
+)
 from orchestrator.errors import DefinitionError
 from orchestrator.model.engine import EngineFiles
 from orchestrator.model.plan import Plan, Selection
-from orchestrator.model.profile import LaunchProfile, OwnInterpreter
+from orchestrator.model.profile import LaunchProfile, MiniatureInterpreter, OwnInterpreter
 from orchestrator.planning import make_plan
 
 Report = Callable[[str], None]
@@ -76,6 +83,8 @@ def engine_files(
     interpreter = profile.interpreter
     if isinstance(interpreter, OwnInterpreter):
         return _own_files(profile, interpreter)
+    if isinstance(interpreter, MiniatureInterpreter):
+        return _miniature_files(definitions, interpreter)
     recipe = definitions.engines_dir / interpreter.recipe
     arguments = (recipe, definitions.documents_dir, default_cache())
     engine = located(*arguments) if report is None else prepare(*arguments, report=report)
@@ -85,6 +94,17 @@ def engine_files(
         tokenizer_file=str(engine.tokenizer_file),
         environment=dict(engine.environment),
         identity=engine.identity,
+    )
+
+
+def _miniature_files(definitions: Definitions, interpreter: MiniatureInterpreter) -> EngineFiles:
+    recipe = definitions.engines_dir / interpreter.tokenizer_of
+    tokenizer_file = tokenizer_for(recipe, definitions.documents_dir, default_cache())
+    return EngineFiles(
+        python=sys.executable,
+        model_dir="miniature",
+        tokenizer_file=str(tokenizer_file),
+        identity=f"miniature of vllm-arms {version('vllm-arms')}, {tokenizer_file.parent.name}",
     )
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from threading import Event
 
 import structlog
+from rich.text import Text
 
 from orchestrator.adapters.arm_server import ArmServer, running_arm_server
 from orchestrator.adapters.host_facts import host_facts, host_state
@@ -67,6 +68,7 @@ def _execute(planned: Planned, store: RunStore, progress: ConsoleProgress, hurry
     _end(store, "finished", verdict.exit_code, verdict.sentence)
     log.info("run.finished", result=verdict.result, exit_code=verdict.exit_code)
     console = terminal()
+    console.print(Text(f"server: {verdict.engine}"))
     console.print(table(verdict))
     progress.line(verdict.sentence)
     progress.line(f"report: {store.root / 'report.md'}")

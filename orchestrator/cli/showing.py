@@ -104,6 +104,7 @@ def print_analysis(run: Path) -> int:
     store, plan = _open(run)
     verdict = judge_run(plan, store)
     console = terminal()
+    console.print(Text(f"server: {verdict.engine}"))
     console.print(table(verdict))
     console.print(Text(verdict.sentence), soft_wrap=True)
     if store.has("verdicts.json"):

@@ -1,12 +1,11 @@
 """Asked and seen, side by side; and the gate for an arm whose defining property did not hold."""
 
-import re
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from orchestrator.intending.launch import Launch, tokens
+from orchestrator.intending.launch import Launch
 from orchestrator.intending.self_description import SelfDescription
-from orchestrator.model.intent import Agreement, IntentRow, Setting, Sighting, Source, Value
+from orchestrator.intending.settings import COMPARISONS
+from orchestrator.model.intent import Agreement, IntentRow, Sighting, Source, Value
 from orchestrator.model.metrics import CacheConfig
 from orchestrator.model.plan import ArmPlan
 from orchestrator.model.serverlog import LogScan
@@ -27,12 +26,13 @@ def intent_rows(
     launch = Launch(arm.launch.argv, arm.launch.environment)
     page = SelfDescription(server_info)
     rows = []
-    for each in _COMPARISONS:
+    for each in COMPARISONS:
         asked = each.asked(arm, launch)
-        told = {
+        on_page = each.page(page)
+        told: dict[Source, Value | None] = {
             "log": each.log(log),
             "metrics": None if cache is None else each.metrics(cache),
-            "server_info": _first_said(each.page(page), each.log(page.as_log)),
+            "server_info": each.log(page.as_log) if on_page is None else on_page,
         }
         seen = tuple(_sightings(told))
         agreement = _agreement(asked, seen, each.same)
@@ -67,7 +67,7 @@ def _finding(rule: int, scope: str, summary: str) -> GateFinding:
     )
 
 
-def _sightings(told: dict[Source, Value | None]) -> Iterable[Sighting]:
+def _sightings(told: Mapping[Source, Value | None]) -> Iterable[Sighting]:
     for source, value in told.items():
         if value is not None:
             yield Sighting(source=source, value=value)

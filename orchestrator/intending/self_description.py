@@ -2,13 +2,12 @@
 
 With `config_format=json` it is the whole configuration. A release that does not know the parameter
 gives the text form, as does one that is not asked for the other: the very line that the engine logs
-when it starts, so the log's own rules read it. Sources: vLLM #16572 (0.9, text), 0.29.0's
-`vllm/entrypoints/serve/dev/server_info/api_router.py` and `vllm/config/vllm.py`, VllmConfig.__str__.
+when it starts, so the log's own rules read it. Sources: vLLM #16572 (0.9, text); of 0.29.0
+`entrypoints/serve/dev/server_info/api_router.py` and `config/vllm.py`, VllmConfig.__str__.
 """
 
 import json
 
-from orchestrator.model.serverlog import LogScan
 from orchestrator.serverlog.scan import scan
 
 _ABSENT = object()
@@ -22,7 +21,7 @@ class SelfDescription:
         config = _vllm_config(page)
         text = config if isinstance(config, str) else ""
 
-        self.as_log: LogScan = scan([(_ENGINE_LINE + text).encode("utf-8", "replace")])
+        self.as_log = scan([(_ENGINE_LINE + text).encode("utf-8", "replace")])
         """What the text form says; nothing of interest when the page has the other one."""
 
         self._config = config

@@ -51,3 +51,62 @@ class RunEnd(Record):
     exit_code: int
     reason: str | None
     state: HostState
+
+
+class MemorySample(Record):
+    """The memory of the machine and of one server at one moment. `None`: it was not read."""
+
+    at_s: float
+    """On the monotonic clock, as `ExchangeTimes.started_s`."""
+
+    memory_available_bytes: int
+    """Linux' MemAvailable."""
+
+    swap_free_bytes: int
+
+    server_resident_bytes: int | None
+    """Of all the server's processes; pages that two of them share count twice."""
+
+    gpu_used_bytes: tuple[int | None, ...] | None
+    """By device, whoever uses it. `None` inside: the driver does not say, as on a GB10."""
+
+
+class LengthLevel(Record):
+    """The memory while prompts of one length were the longest that the server had seen."""
+
+    prompt_tokens: int
+    samples: int
+    level_bytes: float
+    """Median of the samples."""
+
+    noise_bytes: float
+    """Scaled median distance from the level: a standard deviation, were the noise normal."""
+
+    drift_bytes: float
+    """From the median of the earlier half of the samples to that of the later half."""
+
+
+class MemoryStep(Record):
+    """A change between two neighbouring lengths that stands out."""
+
+    from_tokens: int
+    to_tokens: int
+    change_bytes: float
+    allowed_bytes: float
+    """What noise and drift of these two lengths could have made of no change."""
+
+
+class Plateau(Record):
+    """Whether one kind of memory steps with the length of the prompt."""
+
+    series: str
+    """A field of `MemorySample`; for a GPU with its number."""
+
+    result: Literal["steps", "flat", "cannot say"]
+    reason: str
+    """In one sentence, with the figures."""
+
+    levels: tuple[LengthLevel, ...]
+    """By length, those with too few samples included."""
+
+    steps: tuple[MemoryStep, ...]

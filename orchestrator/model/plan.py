@@ -105,6 +105,9 @@ class Plan(Record):
     experiment: str
     question: str
     profile: str
+    engine: str
+    """What answers, as its `/version` must say: a vLLM release, or `MINIATURE: not vLLM`."""
+
     engine_identity: str
     purpose: Purpose
     expectations: dict[str, Expectation]

@@ -36,7 +36,18 @@ class OwnInterpreter(Record):
     """Absolute path of the `tokenizer.json` that the server will use."""
 
 
-Interpreter = Annotated[PreparedInterpreter | OwnInterpreter, Field(discriminator="kind")]
+class MiniatureInterpreter(Record):
+    """The engine that comes with this project, under the interpreter that runs us."""
+
+    kind: Literal["miniature"]
+
+    tokenizer_of: Name
+    """The recipe under `launch_profiles/engines/` whose tokenizer it uses."""
+
+
+Interpreter = Annotated[
+    PreparedInterpreter | OwnInterpreter | MiniatureInterpreter, Field(discriminator="kind")
+]
 
 
 class PrefixCachingArgs(Record):
@@ -76,6 +87,9 @@ class LaunchProfile(Record):
     vllm_version: str
     """As the server's `/version` must report it."""
 
+    scheduler_release: str | None = None
+    """The vLLM release whose scheduler the engine follows, where that is not `vllm_version`."""
+
     served_model_name: str
 
     block_size_tokens: int = Field(gt=0)
@@ -97,7 +111,8 @@ class LaunchProfile(Record):
     """Ends every prompt: the part of the chat template after the question."""
 
     args: tuple[str, ...]
-    """The server's command line after the interpreter; `{port}` and `{model}` are filled in."""
+    """The server's command line after the interpreter; `{port}`, `{model}` and
+    `{tokenizer}` are filled in."""
 
     prefix_caching: PrefixCachingArgs
 

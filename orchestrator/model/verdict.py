@@ -184,6 +184,9 @@ class RunVerdict(Record):
     format: Literal[1] = 1
     experiment: str
     profile: str
+    engine: str
+    """What answered; nothing that `MINIATURE: not vLLM` says is evidence about vLLM."""
+
     purpose: Purpose
     result: Result
     exit_code: int

@@ -64,9 +64,7 @@ def pair_eligibility(ranges: Sequence[SharedRange]) -> Eligibility:
     return said.pop() if len(said) == 1 else "undetermined"
 
 
-def _ranges(
-    shared: int | None, longest: int, settings: SchedulerSettings
-) -> list[tuple[int, int]]:
+def _ranges(shared: int | None, longest: int, settings: SchedulerSettings) -> list[tuple[int, int]]:
     if shared is not None:
         return [(shared, shared)]
     block, ahead = settings.block_tokens, lookahead_tokens(settings)

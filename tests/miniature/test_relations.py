@@ -88,19 +88,19 @@ def patterns(cells: list[Cell]) -> Counter[str]:
 
 
 def assert_mostly(cells: list[Cell], expected: str, *others: str) -> None:
-    """At least half of the cells, and no pattern but these.
+    """At least a third of the cells, and no pattern but these.
 
-    How many, the machine's arithmetic decides: 77 to 90 of 100 with the OpenBLAS kernels for
-    Nehalem, Haswell and Skylake.
+    How many, the machine's arithmetic decides: 77 to 90 of 100 with OpenBLAS' kernels for
+    Nehalem, Haswell and Skylake, fewer with those for the oldest x86-64.
     """
     seen = patterns(cells)
     assert set(seen) <= {expected, *others}
-    assert seen[expected] >= len(cells) / 2
+    assert seen[expected] >= len(cells) / 3
 
 
 @pytest.mark.parametrize("a", [50, 62])
 def test_with_drafts_a_below_two_blocks_contaminates(panel: Panel, a: int) -> None:
-    """B's first run is the reference's; the later ones agree with each other, mostly not with it."""
+    """B's first run is the reference's; the later ones are one other answer, mostly."""
     cells = panel(a=a, b=B_WITH_DRAFTS)
 
     assert_mostly(cells, "RR RBB", "RR RRR")

@@ -92,8 +92,8 @@ def test_a_state_that_the_reference_never_has_is_named_without_a_counterpart() -
 def test_equal_bounds_after_another_history_are_another_origin() -> None:
     """The last chunk before 24 is [16, 24) here and there, but it started from other states.
 
-    The second request found nothing and stopped at each of two junctions, so that its state at 16
-    went through two chunks; B alone computes the first 16 tokens in one.
+    The second request was stopped at a junction at 8, so that its state at 16 went through two
+    chunks; B alone computes the first 16 tokens in one.
     """
     settings = changed(CPU_MTP, rule="v0.32", block_tokens=8, token_budget=20)
     b = range(32)

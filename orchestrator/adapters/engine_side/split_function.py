@@ -207,7 +207,7 @@ def _stand_ins(case: dict[str, Any]) -> tuple[SimpleNamespace, SimpleNamespace]:
         num_prompt_tokens=case["prompt_tokens"],
         num_tokens=case["prompt_tokens"],
         num_output_tokens=0,
-        shared_prefix_boundary=case["junction"],
+        shared_prefix_boundary=case["junction"] or 0,
     )
     return scheduler, request
 
@@ -221,7 +221,9 @@ def _run(split: Callable[..., int], function: ast.FunctionDef, case: dict[str, A
     if case["first"]:
         extra["num_new_local_computed_tokens"] = case["start"]
         if "num_uncached_common_prefix_tokens" in {a.arg for a in function.args.args}:
-            extra["num_uncached_common_prefix_tokens"] = max(case["junction"] - case["start"], 0)
+            extra["num_uncached_common_prefix_tokens"] = max(
+                (case["junction"] or 0) - case["start"], 0
+            )
     return split(scheduler, request, case["new_tokens"], **extra)
 
 

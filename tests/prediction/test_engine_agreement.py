@@ -1,0 +1,109 @@
+"""Our rule against the schedulers of real vLLM releases, on random questions.
+
+`VLLM_ARMS_SPLIT_CASES` and `VLLM_ARMS_CELLS` make the panels larger. Other releases than the
+prepared engine's are asked when `VLLM_ARMS_PACKAGES` names folders of their vllm packages.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from orchestrator.adapters.scheduler_source import ask_split, replay, under_interpreter
+from orchestrator.model.prediction import RequestPrediction
+from orchestrator.prediction.cells import predict_cell
+from orchestrator.prediction.panel import rules_giving, split_panel
+from orchestrator.prediction.releases import rule_of
+from tests.prediction.sequences import random_cells
+
+SPLIT_CASES = int(os.environ.get("VLLM_ARMS_SPLIT_CASES", "20000"))
+CELLS = int(os.environ.get("VLLM_ARMS_CELLS", "150"))
+PACKAGES = [Path(p) for p in os.environ.get("VLLM_ARMS_PACKAGES", "").split(os.pathsep) if p]
+
+NO_PACKAGES = pytest.param(
+    None, marks=pytest.mark.skip(reason="VLLM_ARMS_PACKAGES names no unpacked vllm package")
+)
+OTHER_RELEASES = pytest.mark.parametrize(
+    "package", PACKAGES or [NO_PACKAGES], ids=lambda p: p.parent.name if p else "none"
+)
+
+SPLIT_OF_0_29_0 = "191c81559dd0"
+"""First digits of the SHA-256 over the align-split function as vLLM 0.29.0 publishes it."""
+
+OURS = under_interpreter(Path(sys.executable))
+
+
+@pytest.mark.vllm
+def test_the_split_of_0_29_0_is_the_published_one_and_follows_our_rule(
+    engine_python: Path,
+) -> None:
+    """The hash pins the text that was read; every answer of the panel is ours."""
+    cases = split_panel(SPLIT_CASES, seed=29)
+
+    source, scheduled = ask_split(under_interpreter(engine_python), cases)
+
+    assert (source.version, source.function_sha256[:12]) == ("0.29.0", SPLIT_OF_0_29_0)
+    assert [(r.rule, r.every_boundary) for r in rules_giving(cases, scheduled)] == [
+        ("v0.27", False),
+        ("v0.30", False),
+    ]
+
+
+@pytest.mark.vllm
+def test_the_whole_scheduler_of_0_29_0_does_what_is_predicted(engine_python: Path) -> None:
+    """Cached tokens, chunks, checkpoints, junctions and every writer, of random cells."""
+    differing, requests, _ = replayed_against_prediction(engine_python, None, "0.29.0")
+
+    assert differing == []
+    assert requests > 3 * CELLS
+
+
+@OTHER_RELEASES
+def test_the_split_of_another_release_follows_its_rule(package: Path) -> None:
+    """A folder of the package is enough: nothing of it is imported."""
+    cases = split_panel(SPLIT_CASES, seed=31)
+
+    source, scheduled = ask_split(OURS, cases, package=package)
+
+    assert source.version is not None
+    assert rule_of(source.version) in {r.rule for r in rules_giving(cases, scheduled)}
+
+
+@pytest.mark.vllm
+@OTHER_RELEASES
+def test_the_whole_scheduler_of_another_release_does_what_is_predicted(
+    package: Path, engine_python: Path
+) -> None:
+    """Its Python files run on what is installed beside 0.29.0."""
+    source, _ = ask_split(OURS, [], package=package)
+    assert source.version is not None
+    differing, _, version = replayed_against_prediction(engine_python, package, source.version)
+
+    assert (differing, version) == ([], source.version)
+
+
+def replayed_against_prediction(
+    engine_python: Path, package: Path | None, version: str
+) -> tuple[list[tuple[RequestPrediction, RequestPrediction]], int, str]:
+    """Requests that differ (predicted, replayed), how many there were, and the engine's version.
+
+    Where a prediction leaves the cached tokens open, the rest of it still has to hold: the made-up
+    sampled tokens never recur in a prompt.
+    """
+    rule = rule_of(version)
+    assert rule is not None
+    cells = random_cells(CELLS, seed=7, rule=rule, every_boundary=False)
+    environment = {} if package is None else {"PYTHONPATH": str(package.parent)}
+    replayed = replay(under_interpreter(engine_python, environment), cells)
+    differing = []
+    requests = 0
+    for cell, ours in zip(cells, replayed.cells, strict=True):
+        predicted = predict_cell(cell.requests, cell.settings, max_tokens=cell.max_tokens)
+        for left, right in zip(predicted, ours, strict=True):
+            requests += 1
+            known = right if left.cached_tokens is None else left
+            closed = {**left.model_dump(), "cached_tokens": known.cached_tokens}
+            if RequestPrediction.model_validate(closed) != right:
+                differing.append((left, right))
+    return differing, requests, replayed.version
