@@ -1,6 +1,9 @@
 """What several tests need: the project's folder, and a real engine."""
 
 import os
+import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,9 +16,11 @@ from orchestrator.adapters.engine_preparation import (
     prepare,
     tokenizer_for,
 )
+from orchestrator.adapters.run_store import RunStore
 from orchestrator.errors import HostError
 
 PROJECT = Path(__file__).parent.parent
+COMMAND = [sys.executable, "-m", "orchestrator"]
 IN_CI = os.environ.get("CI") == "true"
 
 
@@ -44,6 +49,34 @@ def engine() -> PreparedEngine:
         if IN_CI:
             raise
         pytest.skip(f"no real vLLM here: {error}")
+
+
+@pytest.fixture(scope="session")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The shipped definitions, with no run yet."""
+    folder = tmp_path_factory.mktemp("project")
+    for name in ("arms", "launch_profiles"):
+        shutil.copytree(PROJECT / name, folder / name)
+    return folder
+
+
+def newest_run(project: Path, experiment: str = "three-arm") -> RunStore:
+    """The newest run of an experiment."""
+    return RunStore.open(max((project / "runs" / experiment).iterdir()))
+
+
+@pytest.fixture(scope="session")
+def real_run(engine: PreparedEngine, project: Path) -> subprocess.CompletedProcess[str]:
+    """`vllm-arms run three-arm` on the real vLLM: three server starts, six documents."""
+    assert engine.version == "0.29.0"
+    return subprocess.run(
+        [*COMMAND, "run", "three-arm", "--project", str(project)],
+        capture_output=True,
+        text=True,
+        timeout=1200,
+        check=False,
+        cwd=PROJECT,
+    )
 
 
 @pytest.fixture(scope="session")

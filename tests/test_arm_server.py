@@ -118,15 +118,13 @@ def fails(run: Run, arm: ArmPlan) -> ArmError:
     return caught.value
 
 
-def no_miniature_is_left() -> bool:
-    """Whether every server of these tests is gone."""
-    lines = []
-    for process in psutil.process_iter():
-        try:
-            lines.append(" ".join(process.cmdline()))
-        except psutil.Error:
-            continue
-    return not any("orchestrator.miniature" in line and "23999" not in line for line in lines)
+def is_gone(facts: EngineFacts) -> bool:
+    """Whether nothing listens on the server's port any more, an orphan included."""
+    return all(
+        getattr(connection.laddr, "port", None) != facts.port
+        for connection in psutil.net_connections(kind="tcp")
+        if connection.status == psutil.CONN_LISTEN
+    )
 
 
 def test_a_ready_server_has_answered_and_says_what_it_is(
@@ -141,7 +139,7 @@ def test_a_ready_server_has_answered_and_says_what_it_is(
     assert facts.mamba_cache_mode == "align"
     assert (facts.kv_cache_tokens or 0) > 10_000
     assert "vllm:request_success_total" in lines
-    assert no_miniature_is_left()
+    assert is_gone(facts)
 
 
 @pytest.mark.parametrize(
@@ -220,10 +218,11 @@ def test_a_server_that_ignores_sigterm_and_left_an_orphan_is_gone(
     run: Run, changed: Changed
 ) -> None:
     """The orphan keeps the port; it goes too."""
-    with run(changed("ignore-sigterm orphan")) as (server, _):
+    with run(changed("ignore-sigterm orphan")) as (server, facts):
         assert server.page("/health") is not None
+        assert not is_gone(facts)
 
-    assert no_miniature_is_left()
+    assert is_gone(facts)
 
 
 def test_a_request_that_hangs_is_given_up_after_the_profiles_limit(
@@ -232,11 +231,11 @@ def test_a_request_that_hangs_is_given_up_after_the_profiles_limit(
     """And is kept as what it was: no answer."""
     arm = changed("hang@2", request_timeout_s=1.0)
     probe = arm.cells[0].probes[0]
-    with run(arm) as (server, _), pytest.raises(ProbeError, match="ReadTimeout"):
+    with run(arm) as (server, facts), pytest.raises(ProbeError, match="ReadTimeout"):
         server.ask(probe, request_body(plan, arm, probe))
 
     assert kept[-1].times.status is None
-    assert no_miniature_is_left()
+    assert is_gone(facts)
 
 
 @pytest.fixture

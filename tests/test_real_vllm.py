@@ -2,10 +2,8 @@
 
 import json
 import os
-import shutil
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -13,32 +11,15 @@ import psutil
 import pytest
 
 from orchestrator.adapters.engine_preparation import PreparedEngine
-from orchestrator.adapters.run_store import RunStore
 from orchestrator.model.host import RunEnd
 from orchestrator.model.outcome import Completed
 from orchestrator.model.plan import Plan
 from orchestrator.model.verdict import RunVerdict
 from orchestrator.runner import judge_run
 from orchestrator.serverlog.scan import scan
-from tests.conftest import PROJECT
+from tests.conftest import COMMAND, PROJECT, newest_run
 
 pytestmark = pytest.mark.vllm
-
-COMMAND = [sys.executable, "-m", "orchestrator"]
-
-
-@pytest.fixture(scope="module")
-def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The shipped definitions, with an empty `runs/`."""
-    folder = tmp_path_factory.mktemp("project")
-    for name in ("arms", "launch_profiles"):
-        shutil.copytree(PROJECT / name, folder / name)
-    return folder
-
-
-def run_of(project: Path) -> RunStore:
-    """The newest run."""
-    return RunStore.open(max((project / "runs" / "three-arm").iterdir()))
 
 
 def servers() -> list[int]:
@@ -54,26 +35,12 @@ def servers() -> list[int]:
     return found
 
 
-@pytest.fixture(scope="module")
-def quick(engine: PreparedEngine, project: Path) -> subprocess.CompletedProcess[str]:
-    """`vllm-arms run three-arm --quick`: three server starts, one document, one length of A."""
-    assert engine.version == "0.29.0"
-    return subprocess.run(
-        [*COMMAND, "run", "three-arm", "--quick", "--project", str(project)],
-        capture_output=True,
-        text=True,
-        timeout=900,
-        check=False,
-        cwd=PROJECT,
-    )
-
-
 def test_the_three_arms_are_as_expected(
-    quick: subprocess.CompletedProcess[str], project: Path
+    real_run: subprocess.CompletedProcess[str], project: Path
 ) -> None:
     """The contaminated arm diverges from its references; clean and caching-off do not."""
-    assert quick.returncode == 0, quick.stdout + quick.stderr
-    verdict = run_of(project).read("verdicts.json", RunVerdict)
+    assert real_run.returncode == 0, real_run.stdout + real_run.stderr
+    verdict = newest_run(project).read("verdicts.json", RunVerdict)
 
     assert [(arm.arm, arm.verdict) for arm in verdict.arms] == [
         ("clean", "stable"), ("contaminated", "diverged"), ("caching-off", "stable"),
@@ -83,15 +50,15 @@ def test_the_three_arms_are_as_expected(
     assert cell.pattern is not None
     assert set(cell.pattern.reference_before or "") == {"A"}
     assert cell.pattern.against_reference == "differs"
-    assert "as expected" in quick.stdout.lower()
+    assert "as expected" in real_run.stdout.lower()
 
 
 def test_cached_tokens_are_what_was_predicted_counted_and_answered(
-    quick: subprocess.CompletedProcess[str], project: Path
+    real_run: subprocess.CompletedProcess[str], project: Path
 ) -> None:
     """Three sources, one number, on every probe of every cell."""
-    assert quick.returncode == 0
-    verdict = run_of(project).read("verdicts.json", RunVerdict)
+    assert real_run.returncode == 0
+    verdict = newest_run(project).read("verdicts.json", RunVerdict)
     probes = [probe for arm in verdict.arms for cell in arm.cells for probe in cell.probes]
 
     assert probes
@@ -100,11 +67,11 @@ def test_cached_tokens_are_what_was_predicted_counted_and_answered(
 
 
 def test_logs_metrics_and_raw_answers_of_three_starts_are_kept(
-    quick: subprocess.CompletedProcess[str], project: Path
+    real_run: subprocess.CompletedProcess[str], project: Path
 ) -> None:
     """And the logs say what each arm's server did."""
-    assert quick.returncode == 0
-    store = run_of(project)
+    assert real_run.returncode == 0
+    store = newest_run(project)
     modes = {}
     for arm in ("clean", "contaminated", "caching-off"):
         log = scan([(store.root / "arms" / arm / "server.log").read_bytes()])
@@ -120,11 +87,11 @@ def test_logs_metrics_and_raw_answers_of_three_starts_are_kept(
 
 
 def test_analyze_judges_the_same_from_the_raw_files(
-    quick: subprocess.CompletedProcess[str], project: Path
+    real_run: subprocess.CompletedProcess[str], project: Path
 ) -> None:
     """`analyze RUN` gives the stored verdict and its exit code."""
-    assert quick.returncode == 0
-    store = run_of(project)
+    assert real_run.returncode == 0
+    store = newest_run(project)
     done = subprocess.run(
         [*COMMAND, "analyze", str(store.root)], capture_output=True, text=True, check=False
     )
@@ -136,9 +103,9 @@ def test_analyze_judges_the_same_from_the_raw_files(
     )
 
 
-def test_no_process_is_left(quick: subprocess.CompletedProcess[str]) -> None:
+def test_no_process_is_left(real_run: subprocess.CompletedProcess[str]) -> None:
     """Neither a server nor an engine core nor a worker."""
-    assert quick.returncode == 0
+    assert real_run.returncode == 0
     assert servers() == []
 
 
@@ -160,7 +127,7 @@ def test_a_signal_tears_everything_down_and_marks_the_run(
         for line in process.stdout:
             if "starting a fresh server" in line:
                 break
-        log = run_of(project).root / "arms" / "clean" / "server.log"
+        log = newest_run(project).root / "arms" / "clean" / "server.log"
         while not log.is_file() or log.stat().st_size == 0:
             time.sleep(0.1)
         process.send_signal(number)
@@ -169,7 +136,7 @@ def test_a_signal_tears_everything_down_and_marks_the_run(
     assert process.returncode == 130
     assert f"interrupted by {number.name}" in errors
     assert servers() == []
-    store = run_of(project)
+    store = newest_run(project)
     assert store.read("end.json", RunEnd).how == "interrupted"
     assert (store.root / "arms" / "clean" / "server.log").stat().st_size > 0
     events = [

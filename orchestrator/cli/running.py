@@ -63,7 +63,7 @@ def _execute(planned: Planned, store: RunStore, progress: ConsoleProgress, hurry
     log.info("run.started", experiment=plan.experiment, profile=plan.profile)
     execute(plan, start_server=_starter(store, hurry), store=store, progress=progress)
     verdict = judge_run(plan, store)
-    store.write("verdicts.json", verdict)
+    store.write_text("verdicts.json", verdict.model_dump_json() + "\n")
     store.write_text("report.md", markdown(plan, verdict, command=shlex.join(_command())))
     _end(store, "finished", verdict.exit_code, verdict.sentence)
     log.info("run.finished", result=verdict.result, exit_code=verdict.exit_code)

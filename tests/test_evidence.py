@@ -1,0 +1,61 @@
+"""The recorded runs under docs/evidence: anybody can judge them again."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from orchestrator.adapters.run_store import RunStore
+from orchestrator.model.plan import Plan
+from orchestrator.model.verdict import RunVerdict
+from orchestrator.runner import judge_run
+from tests.conftest import PROJECT
+
+EVIDENCE = PROJECT / "docs" / "evidence"
+RUNS = sorted(path.parent for path in EVIDENCE.glob("*/plan.json"))
+
+MACHINE_PATH = re.compile(rb"/(?:root|home|work|mnt|srv|opt/vllm)\b")
+
+
+def test_there_is_evidence() -> None:
+    """The tests below look at something."""
+    assert RUNS
+
+
+@pytest.mark.parametrize("run", RUNS, ids=lambda path: path.name)
+def test_a_recorded_run_is_judged_again_as_it_was(run: Path) -> None:
+    """From its raw bytes alone."""
+    store = RunStore.open(run)
+
+    assert judge_run(store.read("plan.json", Plan), store) == store.read(
+        "verdicts.json", RunVerdict
+    )
+
+
+@pytest.mark.parametrize("run", RUNS, ids=lambda path: path.name)
+def test_a_recorded_run_names_no_path_of_a_machine(run: Path) -> None:
+    """What was replaced is counted in `trimmed.json`."""
+    assert (run / "trimmed.json").is_file()
+    for path in run.rglob("*"):
+        if path.is_file() and path.suffix != ".xz":
+            found = MACHINE_PATH.search(path.read_bytes())
+            assert found is None, f"{path}: {found}"
+
+
+@pytest.mark.parametrize("run", RUNS, ids=lambda path: path.name)
+def test_predicted_cached_tokens_are_the_measured_ones(run: Path) -> None:
+    """On every probe of every measured cell for which there was a prediction."""
+    verdict = RunStore.open(run).read("verdicts.json", RunVerdict)
+    probes = [probe for arm in verdict.arms for cell in arm.cells for probe in cell.probes]
+    predicted = [probe for probe in probes if probe.predicted_cached_tokens is not None]
+
+    assert predicted
+    assert all(probe.cached_tokens == probe.predicted_cached_tokens for probe in predicted)
+
+
+def test_all_evidence_together_is_small() -> None:
+    """Under 8 MB, and a run under 2 MB."""
+    sizes = {run.name: sum(p.stat().st_size for p in run.rglob("*") if p.is_file()) for run in RUNS}
+
+    assert max(sizes.values()) < 2_000_000
+    assert sum(sizes.values()) < 8_000_000
