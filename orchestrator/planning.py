@@ -23,7 +23,7 @@ from orchestrator.model.plan import (
 from orchestrator.model.prediction import CellPrediction, SchedulerSettings
 from orchestrator.model.profile import LaunchProfile
 from orchestrator.prediction.origins import compare_with_reference
-from orchestrator.prediction.releases import rule_of
+from orchestrator.prediction.releases import default_retention, rule_of
 from orchestrator.sizing import common_prefix, compose, resolve
 
 Encode = Callable[[str], Sequence[int]]
@@ -76,7 +76,7 @@ def make_plan(
         experiment=experiment.name,
         question=experiment.question,
         profile=profile.name,
-        engine=profile.vllm_version,
+        engine=_engine(profile),
         engine_identity=engine.identity,
         purpose=experiment.purpose(profile.name),
         expectations={
@@ -269,6 +269,12 @@ def _filled_in(argument: str, engine: EngineFiles) -> str:
     )
 
 
+def _engine(profile: LaunchProfile) -> str:
+    """What a reader is told answers; the miniature's version says itself what it is not."""
+    version = profile.vllm_version
+    return version if "not vLLM" in version else f"vLLM {version}"
+
+
 def _salt(experiment: Experiment, arm: Arm, cell: str) -> str:
     """Unique for each cell of each arm, and the same whenever the same plan is made."""
     text = f"{experiment.name}\0{experiment.seed}\0{arm.name}\0{cell}"
@@ -320,7 +326,11 @@ class _CellBuilder:
         self._arm = arm
         self._experiment = experiment
         self._prompts = prompts
-        self._settings = _scheduler_settings(arm, profile)
+        self._settings = scheduler_settings(
+            profile,
+            block_tokens=arm.block_size_tokens,
+            prefix_caching=arm.prefix_caching == "on",
+        )
         self._sent = len(prompts.sizes.a) + 1  # after the warm-up
 
     def cell(self, place: Place, document: str, a_tokens: int | None) -> CellPlan:
@@ -367,16 +377,29 @@ class _CellBuilder:
         )
 
 
-def _scheduler_settings(arm: Arm, profile: LaunchProfile) -> SchedulerSettings | None:
-    """What decides the prediction; `None` for a release whose rule nobody has read."""
-    rule = rule_of(profile.scheduler_release or profile.vllm_version)
+def scheduler_settings(
+    profile: LaunchProfile, *, block_tokens: int | None = None, prefix_caching: bool = True
+) -> SchedulerSettings | None:
+    """What decides a prediction; `None` for a release whose rule nobody has read.
+
+    Args:
+        profile: How the server is started.
+        block_tokens: The grid, where it is not the profile's.
+        prefix_caching: As the arm has it.
+    """
+    release = profile.scheduler_release or profile.vllm_version
+    speculative = profile.speculative_tokens > 0
+    rule = rule_of(release, speculative=speculative)
     if rule is None:
         return None
+    retention = profile.retention_tokens
+    if retention is None:
+        retention = default_retention(release, speculative=speculative)
     return SchedulerSettings(
         rule=rule,
-        block_tokens=arm.block_size_tokens or profile.block_size_tokens,
+        block_tokens=block_tokens or profile.block_size_tokens,
         token_budget=profile.max_num_batched_tokens,
-        prefix_caching=arm.prefix_caching == "on",
-        speculative=profile.speculative_tokens > 0,
-        retention_tokens=profile.retention_tokens,
+        prefix_caching=prefix_caching,
+        speculative=speculative,
+        retention_tokens=retention,
     )

@@ -4,7 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -17,10 +17,14 @@ from orchestrator.adapters.engine_preparation import (
     tokenizer_for,
 )
 from orchestrator.adapters.run_store import RunStore
+from orchestrator.cli.app import main
 from orchestrator.errors import HostError
 
 PROJECT = Path(__file__).parent.parent
 COMMAND = [sys.executable, "-m", "orchestrator"]
+Call = Callable[..., tuple[int, str, str]]
+"""Exit code, standard output and standard error of a call."""
+
 IN_CI = os.environ.get("CI") == "true"
 
 
@@ -93,3 +97,19 @@ def tokenizer_file() -> Path:
         PROJECT / "arms" / "documents",
         default_cache(),
     )
+
+
+@pytest.fixture
+def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
+    """Call `vllm-arms` in this process: exit code, standard output, standard error."""
+
+    def called(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["vllm-arms", *map(str, arguments)])
+        try:
+            code = main()
+        except SystemExit as end:
+            code = int(end.code or 0)
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return called

@@ -4,35 +4,15 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from orchestrator.adapters.run_store import RunStore
-from orchestrator.cli.app import main
 from orchestrator.model.host import HostFacts, HostState, RunStart
-from tests.conftest import PROJECT
+from tests.conftest import PROJECT, Call
 from tests.scenarios import Scenario
 from tests.test_run_store import NOW, store, stored  # noqa: F401 - fixtures
-
-Call = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
-    """Call `vllm-arms` in this process: exit code, standard output, standard error."""
-
-    def called(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["vllm-arms", *map(str, arguments)])
-        try:
-            code = main()
-        except SystemExit as end:
-            code = int(end.code or 0)
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return called
 
 
 @pytest.mark.parametrize(

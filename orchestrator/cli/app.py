@@ -115,6 +115,48 @@ def trim(
     print_trimming(project, run, target)
 
 
+@app.command()
+def predict(
+    experiment: Annotated[str | None, typer.Argument(help="Name of a file in arms/.")] = None,
+    pair: Annotated[
+        list[str] | None, typer.Option("--pair", help="A:B or A:B:SHARED, in tokens; repeatable.")
+    ] = None,
+    a_range: Annotated[
+        list[str] | None, typer.Option("--range", help="A1-A2:B:SHARED, in tokens; repeatable.")
+    ] = None,
+    trace: Annotated[
+        Path | None, typer.Option("--trace", help='JSON lines: {"prompt": [ids], "cache_salt": …}.')
+    ] = None,
+    profile: ProfileOption = DEFAULT_PROFILE,
+    versions: Annotated[
+        list[str] | None, typer.Option("--versions", help="vLLM releases to compare; repeatable.")
+    ] = None,
+    block: Annotated[int | None, typer.Option(help="Block size in tokens.", min=1)] = None,
+    speculative: Annotated[
+        bool | None, typer.Option("--speculative/--no-speculative", help="MTP or EAGLE drafts.")
+    ] = None,
+    budget: Annotated[int | None, typer.Option(help="Tokens of one step.", min=1)] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+    project: ProjectOption = Path(),
+) -> None:
+    """Say what the scheduler will do: chunks, cached tokens, writers, eligible or not."""
+    from orchestrator.cli.predicting import Question, print_predictions
+
+    question = Question(
+        experiment=experiment,
+        pairs=pair or [],
+        ranges=a_range or [],
+        trace=trace,
+        profile=profile,
+        versions=versions or [],
+        block=block,
+        speculative=speculative,
+        budget=budget,
+        as_json=as_json,
+    )
+    print_predictions(project, question)
+
+
 @app.command("scan-log")
 def scan_log(
     files: Annotated[list[Path], typer.Argument(help="Logs of vLLM servers.")],

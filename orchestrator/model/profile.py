@@ -102,7 +102,7 @@ class LaunchProfile(Record):
     """The token budget of one scheduler step."""
 
     retention_tokens: int | None = Field(default=None, ge=0)
-    """`--prefix-cache-retention-interval` as it resolves; absent: every saved state is kept."""
+    """`--prefix-cache-retention-interval` where `args` set it; absent: the release's default."""
 
     prompt_prefix: str = ""
     """Opens every prompt: the part of the chat template before the document."""
