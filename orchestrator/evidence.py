@@ -156,14 +156,18 @@ def _results(entries: Sequence[_Answer]) -> Iterable[ProbeResult]:
             draft_tokens_delta=_whole(measured.delta.draft_tokens),
             accepted_tokens_delta=_whole(measured.delta.accepted_draft_tokens),
             not_argmax=answer.not_argmax,
+            prefill_s=measured.delta.prefill_time_s,
+            first_token_s=measured.delta.time_to_first_token_s,
             latency_s=measured.latency_s,
             gap_s=None if ended_s is None else measured.started_s - ended_s,
         )
         ended_s = entry.ended_s
 
 
-def _role(probe: ProbePlan) -> Literal["a", "b"]:
-    return "a" if probe.role == "a" else "b"
+def _role(probe: ProbePlan) -> Literal["prime", "a", "b"]:
+    if probe.role in ("ready", "warm-up"):
+        raise AssertionError(probe)  # no cell has one
+    return probe.role  # type: ignore[return-value]  # what is left, by the line above
 
 
 def _whole(value: float | None) -> int | None:

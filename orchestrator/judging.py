@@ -254,8 +254,22 @@ def _attribute(
     if cell.verdict != "diverged" or cell.pattern is None:
         return cell
     attribution, why = _attribution(cell, cell.pattern, arm, caching_off)
-    values = cell.model_dump() | {"attribution": attribution, "reason": f"{cell.reason}; {why}"}
-    return CellVerdict.model_validate(values)
+    reason = f"{cell.reason}; {why}{_split_at(cell, arm)}"
+    return CellVerdict.model_validate(
+        cell.model_dump() | {"attribution": attribution, "reason": reason}
+    )
+
+
+def _split_at(cell: CellVerdict, arm: ArmEvidence) -> str:
+    """What a cell may differ by although nothing that it restores is of mixed origin."""
+    prediction = next(entry.plan.prediction for entry in arm.cells if entry.plan.id == cell.cell)
+    if prediction is None or prediction.eligible != "not eligible":
+        return ""
+    places = {r.junction for r in prediction.requests if r.junction is not None}
+    told = " and ".join(str(place) for place in sorted(places))
+    return (
+        f"; B's own prefill was predicted to be cut at the shared prefix, at {told}" if told else ""
+    )
 
 
 def _attribution(
@@ -275,7 +289,7 @@ def _attribution(
 def _missing_for_contamination(
     cell: CellVerdict, seen: Pattern, caching_off: Sequence[CellVerdict]
 ) -> str | None:
-    if cell.kind != "contaminated":
+    if cell.kind == "reference":
         return "no other request came before B under this salt"
     if seen.reference_before is None or seen.reference_after is None:
         return "there are no references before and after it"
@@ -308,6 +322,7 @@ def _judge_arm(
         arm=arm.plan.name,
         cell=arm.plan.cell,
         prefix_caching=arm.plan.prefix_caching,
+        speculation=arm.plan.speculation,
         verdict=verdict,
         reason=reason,
         stable=count["stable"],

@@ -35,6 +35,8 @@ SERIES: dict[str, tuple[str, ...]] = {
     "prompt_tokens_recomputed": ("vllm:prompt_tokens_recomputed_total",),
     "generation_tokens": ("vllm:generation_tokens_total",),
     "iteration_tokens_count": ("vllm:iteration_tokens_total_count",),
+    "prefill_time_s": ("vllm:request_prefill_time_seconds_sum",),
+    "time_to_first_token_s": ("vllm:time_to_first_token_seconds_sum",),
 }
 """Field → the series that carries it, the present name first.
 

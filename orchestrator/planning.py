@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from orchestrator.errors import DefinitionError
 from orchestrator.model.engine import EngineFiles
-from orchestrator.model.experiment import Arm, Document, Experiment, Task
+from orchestrator.model.experiment import Arm, CellKind, Document, Experiment, Task
 from orchestrator.model.plan import (
     ArmPlan,
     CellPlan,
@@ -18,6 +18,7 @@ from orchestrator.model.plan import (
     Plan,
     ProbePlan,
     PromptPlan,
+    Role,
     Selection,
 )
 from orchestrator.model.prediction import CellPrediction, SchedulerSettings
@@ -102,6 +103,7 @@ def make_plan(
         arms=tuple(
             _arm_plan(arm, experiment, profile, engine, prompts, panel) for arm in chosen
         ),
+        control=experiment.control,
         expected_start_s=profile.expected_start_s,
     )  # fmt: skip
 
@@ -114,6 +116,7 @@ class _Sizes:
     shared: int
     b: int
     a: tuple[int, ...]
+    prime: int | None
 
 
 def _resolve_sizes(
@@ -135,7 +138,8 @@ def _resolve_sizes(
         key=table,
         shared=size("shared", asked.shared),
         b=size("b", asked.b),
-        a=lengths if selection == "full" else lengths[:1],
+        a=lengths if selection == "full" or asked.scan else lengths[:1],
+        prime=None if asked.prime is None else size("prime", asked.prime),
     )
 
 
@@ -185,6 +189,16 @@ class _Prompts:
                     f" {self.sizes.shared}; the two questions must begin with different tokens",
                 )
             self.table[f"{document.name}/a{length}"] = a
+        if self.sizes.prime is not None:
+            self._add_prime(document, self.sizes.prime, where)
+
+    def _add_prime(self, document: Document, length: int, where: str) -> None:
+        """The document itself, without a question."""
+        ids = (*self._prefix, *self._encode(document.text))[:length]
+        if len(ids) < length:
+            problem = f"{self.sizes.key}.prime: {document.name} has {len(ids)} tokens only"
+            raise DefinitionError(where, problem)
+        self.table[f"{document.name}/prime"] = PromptPlan(document=document.name, token_ids=ids)
 
     def add_warm_up(self, document: Document, where: str) -> None:
         """Unrelated prompts of A's and B's exact lengths, and the readiness probe's."""
@@ -223,13 +237,15 @@ def _arm_plan(
     prompts: _Prompts,
     panel: Sequence[str],
 ) -> ArmPlan:
-    cells = _cells(arm, experiment, profile, prompts, panel)
+    budget = _budget(arm, profile, f"arms/{experiment.name}.toml")
+    cells = _cells(arm, experiment, profile, prompts, panel, budget)
     probes = [probe for cell in cells for probe in cell.probes]
     return ArmPlan(
         name=arm.name,
         cell=arm.cell,
         prefix_caching=arm.prefix_caching,
-        launch=_launch(arm, profile, engine),
+        speculation=arm.speculation,
+        launch=_launch(arm, profile, engine, budget),
         declared=Declared(
             vllm_version=profile.vllm_version,
             served_model_name=profile.served_model_name,
@@ -246,15 +262,25 @@ def _arm_plan(
     )
 
 
-def _launch(arm: Arm, profile: LaunchProfile, engine: EngineFiles) -> LaunchPlan:
+def _budget(arm: Arm, profile: LaunchProfile, where: str) -> int:
+    if arm.token_budget is None:
+        return profile.max_num_batched_tokens
+    try:
+        return resolve(arm.token_budget, block_tokens=profile.block_size_tokens)
+    except ValueError as error:
+        raise DefinitionError(where, f"arms.{arm.name}.token_budget: {error}") from error
+
+
+def _launch(arm: Arm, profile: LaunchProfile, engine: EngineFiles, budget: int) -> LaunchPlan:
     caching = profile.prefix_caching
     args = (
         *profile.args,
+        *(profile.speculation if arm.speculation == "on" else ()),
         *(caching.on if arm.prefix_caching == "on" else caching.off),
         *arm.extra_args,
     )
     return LaunchPlan(
-        argv=(engine.python, *(_filled_in(arg, engine) for arg in args)),
+        argv=(engine.python, *(_filled_in(arg, engine, budget) for arg in args)),
         environment={**engine.environment, **profile.environment, **arm.environment},
         inherit=profile.inherit,
         ready=profile.ready,
@@ -263,10 +289,15 @@ def _launch(arm: Arm, profile: LaunchProfile, engine: EngineFiles) -> LaunchPlan
     )
 
 
-def _filled_in(argument: str, engine: EngineFiles) -> str:
-    return argument.replace("{model}", engine.model_dir).replace(
-        "{tokenizer}", engine.tokenizer_file
-    )
+def _filled_in(argument: str, engine: EngineFiles, budget: int) -> str:
+    parts = {
+        "{model}": engine.model_dir,
+        "{tokenizer}": engine.tokenizer_file,
+        "{budget}": str(budget),
+    }
+    for name, value in parts.items():
+        argument = argument.replace(name, value)
+    return argument
 
 
 def _engine(profile: LaunchProfile) -> str:
@@ -300,16 +331,17 @@ def _cells(
     profile: LaunchProfile,
     prompts: _Prompts,
     panel: Sequence[str],
+    budget: int,
 ) -> tuple[CellPlan, ...]:
     """References before, measured cells, references after; each of the three in seeded order."""
     order = random.Random(f"{experiment.seed}/{arm.name}")  # noqa: S311 - an order, not a secret
-    lengths = prompts.sizes.a if arm.cell == "contaminated" else (None,)
+    lengths = (None,) if arm.cell == "reference" else prompts.sizes.a
     references: list[tuple[str, int | None]] = [(name, None) for name in panel]
     measured: list[tuple[str, int | None]] = [(name, a) for name in panel for a in lengths]
     places: list[tuple[Place, list[tuple[str, int | None]]]] = [("measured", measured)]
     if experiment.reference_cells:
         places = [("before", references), *places, ("after", list(references))]
-    builder = _CellBuilder(arm, experiment, profile, prompts)
+    builder = _CellBuilder(arm, experiment, profile, prompts, budget)
     cells = []
     for place, members in places:
         order.shuffle(members)
@@ -321,7 +353,12 @@ class _CellBuilder:
     """Makes the cells of one start; numbers its probes in the order in which they are sent."""
 
     def __init__(
-        self, arm: Arm, experiment: Experiment, profile: LaunchProfile, prompts: _Prompts
+        self,
+        arm: Arm,
+        experiment: Experiment,
+        profile: LaunchProfile,
+        prompts: _Prompts,
+        budget: int,
     ) -> None:
         self._arm = arm
         self._experiment = experiment
@@ -330,6 +367,8 @@ class _CellBuilder:
             profile,
             block_tokens=arm.block_size_tokens,
             prefix_caching=arm.prefix_caching == "on",
+            speculative=arm.speculation == "on" and profile.speculative_tokens > 0,
+            token_budget=budget,
         )
         self._sent = len(prompts.sizes.a) + 1  # after the warm-up
 
@@ -339,13 +378,11 @@ class _CellBuilder:
         salt = _salt(self._experiment, self._arm, name)
         experiment = self._experiment
         repeats = experiment.repeats if place == "measured" else experiment.reference_repeats
-        probes = []
-        if a_tokens is not None:
-            probes.append(self._probe(f"{document}/a{a_tokens}", salt, None))
-        probes += [self._probe(f"{document}/b", salt, n) for n in range(1, repeats + 1)]
+        kind: CellKind = "reference" if a_tokens is None else self._arm.cell
+        probes = self._probes(kind, document, a_tokens, salt, repeats)
         return CellPlan(
             id=name,
-            kind="reference" if a_tokens is None else "contaminated",
+            kind=kind,
             place=place,
             document=document,
             a_tokens=a_tokens,
@@ -355,11 +392,26 @@ class _CellBuilder:
             prediction=self._predict(probes, document),
         )
 
-    def _probe(self, prompt: str, salt: str, repeat: int | None) -> ProbePlan:
+    def _probes(
+        self, kind: CellKind, document: str, a_tokens: int | None, salt: str, repeats: int
+    ) -> list[ProbePlan]:
+        """The sequence of a kind of cell. In a reversed one B's first repeat comes before A."""
+        before = 1 if kind == "reversed" else 0
+        probes = []
+        if kind == "primed":
+            probes.append(self._probe("prime", f"{document}/prime", salt))
+        probes += [self._probe("b", f"{document}/b", salt, n) for n in range(1, before + 1)]
+        if a_tokens is not None:
+            probes.append(self._probe("a", f"{document}/a{a_tokens}", salt))
+        last = before + repeats
+        probes += [self._probe("b", f"{document}/b", salt, n) for n in range(before + 1, last + 1)]
+        return probes
+
+    def _probe(self, role: Role, prompt: str, salt: str, repeat: int | None = None) -> ProbePlan:
         self._sent += 1
         return ProbePlan(
-            id=f"{self._sent:03d}-{'a' if repeat is None else f'b{repeat}'}",
-            role="a" if repeat is None else "b",
+            id=f"{self._sent:03d}-{role}{'' if repeat is None else repeat}",
+            role=role,
             prompt=prompt,
             salt=salt,
             repeat=repeat,
@@ -378,7 +430,12 @@ class _CellBuilder:
 
 
 def scheduler_settings(
-    profile: LaunchProfile, *, block_tokens: int | None = None, prefix_caching: bool = True
+    profile: LaunchProfile,
+    *,
+    block_tokens: int | None = None,
+    prefix_caching: bool = True,
+    speculative: bool | None = None,
+    token_budget: int | None = None,
 ) -> SchedulerSettings | None:
     """What decides a prediction; `None` for a release whose rule nobody has read.
 
@@ -386,9 +443,12 @@ def scheduler_settings(
         profile: How the server is started.
         block_tokens: The grid, where it is not the profile's.
         prefix_caching: As the arm has it.
+        speculative: Whether the server drafts, where it is not as the profile says.
+        token_budget: Of one step, where it is not the profile's.
     """
     release = profile.scheduler_release or profile.vllm_version
-    speculative = profile.speculative_tokens > 0
+    if speculative is None:
+        speculative = profile.speculative_tokens > 0
     rule = rule_of(release, speculative=speculative)
     if rule is None:
         return None
@@ -398,7 +458,7 @@ def scheduler_settings(
     return SchedulerSettings(
         rule=rule,
         block_tokens=block_tokens or profile.block_size_tokens,
-        token_budget=profile.max_num_batched_tokens,
+        token_budget=token_budget or profile.max_num_batched_tokens,
         prefix_caching=prefix_caching,
         speculative=speculative,
         retention_tokens=retention,

@@ -41,6 +41,8 @@ def test_a_page_of_vllm_0_26_is_read_whole() -> None:
         prompt_tokens_recomputed=None,
         generation_tokens=1392,
         iteration_tokens_count=1392,
+        prefill_time_s=22.41723578199958,
+        time_to_first_token_s=22.593420267105103,
     )
 
 

@@ -81,7 +81,7 @@ def tokens(text: str) -> Value | None:
 def _pairs(argv: Sequence[str]) -> list[tuple[str, str]]:
     """Every option with the word after it, or after its `=`; a switch's word is meaningless."""
     pairs = []
-    for word, following in zip(argv, (*argv[1:], ""), strict=True):
+    for word, following in zip(argv, (*argv[1:], ""), strict=False):
         if not word.startswith("-"):
             continue
         name, equals, value = word.partition("=")

@@ -67,6 +67,6 @@ def attend(queries: FloatArray, blocks: Sequence[FloatArray], layer: int, start:
     scores = queries.transpose(1, 0, 2) @ stored[KEYS].T * np.float32(size**-0.5)
     visible = np.arange(end) <= np.arange(start, end)[:, None]
     scores = np.where(visible, scores, np.float32(-np.inf))
-    weights = np.exp(scores - np.max(scores, axis=-1, keepdims=True))
-    weights /= np.sum(weights, axis=-1, keepdims=True)
+    weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    weights /= weights.sum(axis=-1, keepdims=True)
     return round_to_bfloat16(weights @ stored[VALUES]).transpose(1, 0, 2)

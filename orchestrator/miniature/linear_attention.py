@@ -13,13 +13,13 @@ queries and the keys beforehand:
 
 Exact arithmetic gives the same for every cut and every reference row. float32 does not: pieces
 and reference row follow from the number of rows, so the bits of a token's output depend on the
-chunk that it was computed in. That is the whole effect; nothing else in here knows about it.
+chunk that it was computed in. That is the effect; on some processors BLAS adds to it, which
+chooses its kernels by shape. Nothing knows which answer is to be given.
 
 Where real kernels do the same: vLLM 0.29.0, models/kimi_k3/nvidia/ops/third_party/kda/
 chunk_intra.py takes `g` at row `min(BC // 2, T - i_ti - 1)` as its reference.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -56,27 +56,38 @@ class Rows:
         return Rows(self.queries[rows], self.keys[rows], self.values[rows], self.log_decays[rows])
 
 
-def attend(
-    rows: Rows, state: FloatArray, sizes: Sequence[int]
-) -> tuple[FloatArray, list[FloatArray]]:
-    """Compute a chunk from the state before it.
+def attend(rows: Rows, state: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Compute a chunk of a prompt from the state before it.
 
     Args:
         rows: Of the chunk.
         state: heads x key size x value size.
-        sizes: Rows of each piece; all ones while generating, where states between tokens are
-            needed because drafts may be rejected.
 
     Returns:
-        The outputs (rows x heads x value size), and the state after each piece.
+        The outputs (rows x heads x value size), and the state after the chunk.
     """
-    outputs, states, start = [], [], 0
-    for size in sizes:
+    outputs, start = [], 0
+    for size in piece_sizes(len(rows.queries)):
         output, state = _piece(rows.part(start, size), state)
         outputs.append(output)
-        states.append(state)
         start += size
-    return np.concatenate(outputs), states
+    return np.concatenate(outputs), state
+
+
+def generate(rows: Rows, state: FloatArray) -> tuple[FloatArray, list[FloatArray]]:
+    """Follow the definition token by token, for the few rows of a generating step.
+
+    Returns:
+        The outputs, and the state after each token: drafts may be rejected.
+    """
+    outputs, states = [], []
+    decays = np.exp(rows.log_decays)[:, :, None, None]
+    for row in range(len(decays)):
+        grown = rows.keys[row][:, :, None] * rows.values[row][:, None]
+        state = decays[row] * state + grown
+        states.append(state)
+        outputs.append((rows.queries[row][:, None] @ state)[:, 0])
+    return np.stack(outputs), states
 
 
 def _piece(rows: Rows, state: FloatArray) -> tuple[FloatArray, FloatArray]:

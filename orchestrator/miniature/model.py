@@ -14,11 +14,14 @@ from .arithmetic import FloatArray, IdArray, normalised, project, round_to_bfloa
 from .weights import (
     DRAFT_LAYER,
     HEAD_SIZE,
+    KEYS_WIDTH,
     LINEAR_HEADS,
     LINEAR_KEY_SIZE,
     LINEAR_VALUE_SIZE,
+    MLP_SIZE,
     QUERY_HEADS,
     TARGET_LAYER,
+    VALUES_WIDTH,
     FullLayer,
     LinearLayer,
     Mlp,
@@ -45,7 +48,7 @@ class Chunk:
     """The sequence's blocks of keys and values; the chunk's own rows are written into them."""
 
     token_by_token: bool
-    """While generating; see `linear_attention.attend`."""
+    """While generating; see `linear_attention.generate`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +59,7 @@ class Computed:
     """One row a token, ready for `logits` and `draft`."""
 
     states: list[FloatArray]
-    """After each piece of the chunk; the last one is the state after the chunk."""
+    """The state after the chunk; after each of its tokens where it was generated."""
 
 
 class Model:
@@ -110,52 +113,58 @@ def _boundaries(chunks: Sequence[Chunk]) -> list[int]:
 def _linear(
     layer: LinearLayer, index: int, rows: FloatArray, chunks: Sequence[Chunk]
 ) -> tuple[FloatArray, list[list[FloatArray]]]:
-    brought = _brought(layer, rows)
+    brought, gate = _brought(layer, rows)
     outputs, states, start = [], [], 0
     for chunk in chunks:
-        size = len(chunk.tokens)
-        output, after = linear_attention.attend(
-            brought.part(start, size),
-            chunk.state[index],
-            [1] * size if chunk.token_by_token else linear_attention.piece_sizes(size),
-        )
+        part, before = brought.part(start, len(chunk.tokens)), chunk.state[index]
+        if chunk.token_by_token:
+            output, after = linear_attention.generate(part, before)
+        else:
+            output, last = linear_attention.attend(part, before)
+            after = [last]
         outputs.append(output)
         states.append(after)
-        start += size
+        start += len(chunk.tokens)
     mixed = normalised(round_to_bfloat16(np.concatenate(outputs))).reshape(len(rows), -1)
-    gated = round_to_bfloat16(mixed * silu(project(rows, layer.gate)))
-    return project(gated, layer.out), states
+    return project(round_to_bfloat16(mixed * silu(gate)), layer.leave), states
 
 
-def _brought(layer: LinearLayer, rows: FloatArray) -> linear_attention.Rows:
-    decays = -np.log1p(np.exp(project(rows, layer.decay) - _DECAY_OFFSETS))
-    return linear_attention.Rows(
-        queries=unit(project(rows, layer.query).reshape(-1, LINEAR_HEADS, LINEAR_KEY_SIZE)),
-        keys=unit(project(rows, layer.key).reshape(-1, LINEAR_HEADS, LINEAR_KEY_SIZE)),
-        values=project(rows, layer.value).reshape(-1, LINEAR_HEADS, LINEAR_VALUE_SIZE),
-        log_decays=np.maximum(decays, linear_attention.MIN_LOG_DECAY),
+def _brought(layer: LinearLayer, rows: FloatArray) -> tuple[linear_attention.Rows, FloatArray]:
+    """What the tokens bring to the mixing, and the gate of what comes out of it."""
+    entered = project(rows, layer.enter)
+    gate = entered[:, -VALUES_WIDTH:]
+    queries, keys = entered[:, :KEYS_WIDTH], entered[:, KEYS_WIDTH : 2 * KEYS_WIDTH]
+    values = entered[:, 2 * KEYS_WIDTH : 2 * KEYS_WIDTH + VALUES_WIDTH]
+    decays = entered[:, 2 * KEYS_WIDTH + VALUES_WIDTH : -VALUES_WIDTH]
+    log_decays = -np.log1p(np.exp(decays - _DECAY_OFFSETS))
+    brought = linear_attention.Rows(
+        queries=unit(queries.reshape(-1, LINEAR_HEADS, LINEAR_KEY_SIZE)),
+        keys=unit(keys.reshape(-1, LINEAR_HEADS, LINEAR_KEY_SIZE)),
+        values=values.reshape(-1, LINEAR_HEADS, LINEAR_VALUE_SIZE),
+        log_decays=np.maximum(log_decays, linear_attention.MIN_LOG_DECAY),
     )
+    return brought, gate
 
 
 def _full(layer: FullLayer, place: int, rows: FloatArray, chunks: Sequence[Chunk]) -> FloatArray:
     positions = np.concatenate(
         [np.arange(chunk.start, chunk.start + len(chunk.tokens)) for chunk in chunks]
     ).astype(np.float32)
-    queries = normalised(project(rows, layer.query).reshape(-1, QUERY_HEADS, HEAD_SIZE))
-    queries = full_attention.rotate(queries, positions)
-    keys = normalised(project(rows, layer.key).reshape(-1, 1, HEAD_SIZE))
-    keys = full_attention.rotate(keys, positions)[:, 0]
-    values = project(rows, layer.value)
+    entered = project(rows, layer.enter)
+    heads = normalised(entered[:, :-HEAD_SIZE].reshape(len(rows), -1, HEAD_SIZE))
+    turned = full_attention.rotate(heads, positions)
+    queries, keys = turned[:, :QUERY_HEADS], turned[:, QUERY_HEADS]
+    values = entered[:, -HEAD_SIZE:]
     outputs, start = [], 0
     for chunk in chunks:
         part = slice(start, start + len(chunk.tokens))
         full_attention.store(chunk.blocks, place, chunk.start, keys[part], values[part])
         outputs.append(full_attention.attend(queries[part], chunk.blocks, place, chunk.start))
         start += len(chunk.tokens)
-    return project(np.concatenate(outputs).reshape(len(rows), -1), layer.out)
+    return project(np.concatenate(outputs).reshape(len(rows), -1), layer.leave)
 
 
 def _feed_forward(mlp: Mlp, stream: FloatArray) -> FloatArray:
-    rows = normalised(stream)
-    gated = silu(project(rows, mlp.gate)) * project(rows, mlp.up)
-    return round_to_bfloat16(stream + project(round_to_bfloat16(gated), mlp.down))
+    entered = project(normalised(stream), mlp.enter)
+    gated = silu(entered[:, :MLP_SIZE]) * entered[:, MLP_SIZE:]
+    return round_to_bfloat16(stream + project(round_to_bfloat16(gated), mlp.leave))

@@ -15,7 +15,7 @@ from .scheduler import Limits
 
 _BLOCKS = 8192
 """Of the pool by default: 262,144 tokens at a block of 32, about what vLLM for CPU has with a
-gigabyte. Memory is taken when a block is used: 33 KB for keys and values, 147 KB for a state."""
+gigabyte. Memory is taken when a block is used: 33 KB for keys and values, 197 KB for a state."""
 
 _DEFAULTS: dict[str, Any] = {
     "host": "127.0.0.1",

@@ -7,7 +7,9 @@ from pydantic import Field, model_validator
 from orchestrator.model.profile import EnvironmentName, Name
 from orchestrator.model.record import Record
 
-CellKind = Literal["reference", "contaminated"]
+CellKind = Literal["reference", "contaminated", "reversed", "primed"]
+"""B × N alone; A, then B × N; B, A, then B × N; the document, A, then B × N."""
+
 Purpose = Literal["reproduce", "check"]
 Switch = Literal["on", "off"]
 
@@ -46,6 +48,12 @@ class Sizes(Record):
     a: tuple[str, ...] = Field(min_length=1)
     """Eligible lengths of A. A plain run takes the first, `--full` takes all."""
 
+    scan: bool = False
+    """The lengths of A are what is asked about: every run takes all of them."""
+
+    prime: str | None = None
+    """How much of the document a `primed` cell sends first."""
+
 
 class Arm(Record):
     """One server configuration, on a start of its own."""
@@ -56,6 +64,12 @@ class Arm(Record):
     """The kind of the measured cells. Reference cells stand before and after them."""
 
     prefix_caching: Switch = "on"
+
+    speculation: Switch = "on"
+    """`off` leaves the profile's `speculation` arguments out."""
+
+    token_budget: str | None = None
+    """Tokens of one scheduler step, as a size expression; the profile's when absent."""
 
     extra_args: tuple[str, ...] = ()
     """Appended to the profile's command line."""
@@ -106,6 +120,9 @@ class Experiment(Record):
 
     arms: tuple[Arm, ...] = Field(min_length=1)
 
+    control: Name | None = None
+    """The arm that the prices of the others are set against."""
+
     expectations: dict[Name, dict[Name, Expectation]] = Field(default_factory=dict)
     """Profile to arm to what is expected. A profile that is listed makes the purpose
     `reproduce`, any other one `check`."""
@@ -118,6 +135,10 @@ class Experiment(Record):
                 raise ValueError(f"{what}: a name stands twice")
         if self.warm_up_document in self.documents:
             raise ValueError("warm_up_document: must not be one of the panel's documents")
+        if self.control is not None and self.control not in arms:
+            raise ValueError("control: there is no such arm")
+        if self.sizes.prime is None and any(arm.cell == "primed" for arm in self.arms):
+            raise ValueError("sizes.prime: a primed cell needs it")
         for profile, expected in self.expectations.items():
             for arm in expected:
                 if arm not in arms:

@@ -110,3 +110,13 @@ class Plateau(Record):
     """By length, those with too few samples included."""
 
     steps: tuple[MemoryStep, ...]
+
+
+class Beat(Record):
+    """What the metrics page said while a request was under way."""
+
+    at_s: float
+    """On the monotonic clock, as `ExchangeTimes.started_s`."""
+
+    counters: str
+    """Its lines that count, as they are; empty when the page did not answer."""

@@ -38,6 +38,12 @@ class MetricsReading(Record):
     """Engine steps so far: the heartbeat. It stands still while a request runs when the engine
     hangs, and /health stays 200."""
 
+    prefill_time_s: Number | None = None
+    """Sum over all requests so far, from the first scheduling to the first token."""
+
+    time_to_first_token_s: Number | None = None
+    """Sum over all requests so far, from arrival to the first token."""
+
 
 class CacheConfig(Record):
     """The engine's resolved cache settings. None: absent, or "None" in the engine's own words."""

@@ -9,7 +9,7 @@ from orchestrator.model.record import Record
 
 Selection = Literal["quick", "plain", "full"]
 Place = Literal["before", "measured", "after"]
-Role = Literal["ready", "warm-up", "a", "b"]
+Role = Literal["ready", "warm-up", "prime", "a", "b"]
 
 
 class PromptPlan(Record):
@@ -82,6 +82,7 @@ class ArmPlan(Record):
     name: str
     cell: CellKind
     prefix_caching: Switch
+    speculation: Switch
     launch: LaunchPlan
     declared: Declared
     ready_probe: ProbePlan
@@ -125,4 +126,5 @@ class Plan(Record):
     documents: tuple[DocumentPin, ...]
     prompts: dict[str, PromptPlan]
     arms: tuple[ArmPlan, ...]
+    control: str | None
     expected_start_s: float

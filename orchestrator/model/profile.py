@@ -111,8 +111,11 @@ class LaunchProfile(Record):
     """Ends every prompt: the part of the chat template after the question."""
 
     args: tuple[str, ...]
-    """The server's command line after the interpreter; `{port}`, `{model}` and
-    `{tokenizer}` are filled in."""
+    """The server's command line after the interpreter; `{port}`, `{model}`, `{tokenizer}` and
+    `{budget}` are filled in, the last with `max_num_batched_tokens` or the arm's own."""
+
+    speculation: tuple[str, ...] = ()
+    """The arguments that switch speculation on."""
 
     prefix_caching: PrefixCachingArgs
 

@@ -29,7 +29,7 @@ class ProbeResult(Record):
     """What one probe of a cell came to; derived from its raw bytes."""
 
     probe: str
-    role: Literal["a", "b"]
+    role: Literal["prime", "a", "b"]
     repeat: int | None
     digests: Digests
     text: str
@@ -48,6 +48,12 @@ class ProbeResult(Record):
 
     not_argmax: tuple[int, ...]
     """Generated tokens, from 0, that were not the most probable candidate."""
+
+    prefill_s: float | None
+    """Of the server's own histogram, across this request."""
+
+    first_token_s: float | None
+    """Time to first token; likewise."""
 
     latency_s: float
     gap_s: float | None
@@ -164,6 +170,7 @@ class ArmVerdict(Record):
     arm: str
     cell: CellKind
     prefix_caching: Switch
+    speculation: Switch
     verdict: Word
     reason: str
     stable: int

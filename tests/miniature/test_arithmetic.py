@@ -5,7 +5,7 @@ import pytest
 from numpy.typing import NDArray
 
 from orchestrator.miniature.arithmetic import FloatArray, round_to_bfloat16
-from orchestrator.miniature.linear_attention import PIECE_ROWS, Rows, attend, piece_sizes
+from orchestrator.miniature.linear_attention import PIECE_ROWS, Rows, attend, generate, piece_sizes
 
 ROWS, HEADS, KEY_SIZE, VALUE_SIZE = 100, 2, 16, 24
 
@@ -62,16 +62,26 @@ def test_pieces_compute_the_recurrence(chunk: Rows, state: FloatArray, rows: int
     part = chunk.part(0, rows)
     expected, expected_state = token_by_token(part, state)
 
-    output, states = attend(part, state, piece_sizes(rows))
+    output, after = attend(part, state)
 
     np.testing.assert_allclose(output, expected, rtol=1e-3, atol=1e-3)
-    np.testing.assert_allclose(states[-1], expected_state, rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(after, expected_state, rtol=1e-3, atol=1e-3)
+
+
+def test_generating_computes_the_recurrence(chunk: Rows, state: FloatArray) -> None:
+    """And keeps the state after each token."""
+    output, states = generate(chunk.part(0, 3), state)
+
+    for count in (1, 2, 3):
+        expected, expected_state = token_by_token(chunk.part(0, count), state)
+        np.testing.assert_allclose(output[:count], expected, rtol=1e-3, atol=1e-3)
+        np.testing.assert_allclose(states[count - 1], expected_state, rtol=1e-3, atol=1e-3)
 
 
 def test_the_number_of_rows_is_part_of_a_tokens_bits(chunk: Rows, state: FloatArray) -> None:
     """The same 32 tokens from the same state, in chunks of 32 and of 62 rows: near, not equal."""
-    short, _ = attend(chunk.part(0, 32), state, piece_sizes(32))
-    long, _ = attend(chunk.part(0, 62), state, piece_sizes(62))
+    short, _ = attend(chunk.part(0, 32), state)
+    long, _ = attend(chunk.part(0, 62), state)
 
     np.testing.assert_allclose(long[:32], short, rtol=1e-3, atol=1e-3)
     assert not np.array_equal(long[:32], short)
@@ -79,11 +89,11 @@ def test_the_number_of_rows_is_part_of_a_tokens_bits(chunk: Rows, state: FloatAr
 
 def test_equal_chunks_have_equal_bits(chunk: Rows, state: FloatArray) -> None:
     """The arithmetic is deterministic: nothing but the shape tells two chunks apart."""
-    one, one_states = attend(chunk, state, piece_sizes(ROWS))
-    other, other_states = attend(chunk.part(0, ROWS), state.copy(), piece_sizes(ROWS))
+    one, one_state = attend(chunk, state)
+    other, other_state = attend(chunk.part(0, ROWS), state.copy())
 
     assert np.array_equal(one, other)
-    assert np.array_equal(one_states[-1], other_states[-1])
+    assert np.array_equal(one_state, other_state)
 
 
 @pytest.mark.parametrize("rows", [1, 63, 64, 65, 127, 128, 1600])

@@ -59,6 +59,8 @@ def test_counters_count(server: RunningServer) -> None:
         "vllm:prompt_tokens_cached_total",
         "vllm:generation_tokens_total",
         "vllm:request_success_total",
+        "vllm:time_to_first_token_seconds_count",
+        "vllm:iteration_tokens_total_sum",
     )
     before = server.http.get("/metrics").text
 
@@ -67,4 +69,17 @@ def test_counters_count(server: RunningServer) -> None:
 
     after = server.http.get("/metrics").text
     added = [counter(after, name) - counter(before, name) for name in names]
-    assert added == [240, 64, 240, 64, 6, 3]
+    assert added == [240, 64, 240, 64, 6, 3, 3, 246]
+    sources = [
+        source_tokens(after, source) - source_tokens(before, source)
+        for source in ("local_compute", "local_cache_hit", "external_kv_transfer")
+    ]
+    assert sources == [176, 64, 0]
+
+
+def source_tokens(page: str, source: str) -> float:
+    """Prompt tokens of one source."""
+    series = rf'^vllm:prompt_tokens_by_source_total{{.*source="{source}"}} (\S+)$'
+    found = re.search(series, page, re.MULTILINE)
+    assert found is not None
+    return float(found[1])

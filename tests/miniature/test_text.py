@@ -1,9 +1,12 @@
 """Text in and text out, whole and in pieces."""
 
 import json
+import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
+import pytest
 
 from .servers import RunningServer
 
@@ -76,3 +79,34 @@ def test_a_chat_stream_begins_with_the_role(server: RunningServer) -> None:
     assert all(list(piece["choices"][0]["delta"]) == ["content"] for piece in rest)
     assert rest[-1]["choices"][0]["finish_reason"] == "length"
     assert end == "[DONE]"
+
+
+def test_a_client_that_leaves_ends_its_request(server: RunningServer) -> None:
+    """Whole answers and streams alike: nothing keeps computing for nobody."""
+    for stream in (False, True):
+        with (
+            pytest.raises(httpx.ReadTimeout),
+            httpx.Client(base_url=server.http.base_url, timeout=0.2) as impatient,
+        ):
+            body = {"prompt": PROMPT, "max_tokens": 8000, "ignore_eos": True, "stream": stream}
+            with impatient.stream("POST", "/v1/completions", json=body) as response:
+                for _ in response.iter_bytes():
+                    time.sleep(0.3)
+                raise httpx.ReadTimeout("the stream came to its end")
+
+        deadline = time.monotonic() + 3
+        while 'num_requests_running{engine="0",model_name="tiny"} 0.0' not in (
+            server.http.get("/metrics").text
+        ):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+
+
+def test_clients_may_come_together(server: RunningServer) -> None:
+    """Each gets its own answer, of its own length."""
+    with ThreadPoolExecutor(6) as pool:
+        answers = list(
+            pool.map(lambda count: server.complete(PROMPT, max_tokens=count).json(), range(1, 25))
+        )
+
+    assert [answer["usage"]["completion_tokens"] for answer in answers] == list(range(1, 25))

@@ -5,17 +5,24 @@ prepared engine's are asked when `VLLM_ARMS_PACKAGES` names folders of their vll
 """
 
 import os
+import random
 import sys
 from pathlib import Path
 
 import pytest
 
-from orchestrator.adapters.scheduler_source import ask_split, replay, under_interpreter
-from orchestrator.model.prediction import RequestPrediction
+from orchestrator.adapters.engine_side.replay_scheduler import FIRST_SAMPLED
+from orchestrator.adapters.scheduler_source import (
+    CellQuestion,
+    ask_split,
+    replay,
+    under_interpreter,
+)
+from orchestrator.model.prediction import RequestPrediction, SchedulerSettings
 from orchestrator.prediction.cells import predict_cell
 from orchestrator.prediction.panel import rules_giving, split_panel
 from orchestrator.prediction.releases import rule_of
-from tests.prediction.sequences import random_cells
+from tests.prediction.sequences import OWN, random_cells
 
 SPLIT_CASES = int(os.environ.get("VLLM_ARMS_SPLIT_CASES", "20000"))
 CELLS = int(os.environ.get("VLLM_ARMS_CELLS", "150"))
@@ -57,6 +64,42 @@ def test_the_whole_scheduler_of_0_29_0_does_what_is_predicted(engine_python: Pat
 
     assert differing == []
     assert requests > 3 * CELLS
+
+
+@pytest.mark.vllm
+def test_a_prediction_is_left_open_where_generated_tokens_may_decide(
+    engine_python: Path,
+) -> None:
+    """The second prompt repeats the first and what was generated after it, as a chat does.
+
+    Whatever is predicted holds; and of what is left open, some is found in the cache indeed.
+    """
+    cells = [chat(random.Random(seed)) for seed in range(CELLS)]  # noqa: S311 - a panel
+    replayed = replay(under_interpreter(engine_python), cells)
+    found_more = 0
+    for cell, (_, second) in zip(cells, replayed.cells, strict=True):
+        prompt = cell.requests[1]
+        _, predicted = predict_cell(cell.requests, cell.settings, max_tokens=cell.max_tokens)
+        if predicted.cached_tokens is None:
+            found_more += len(second.restored_blocks) > len(predicted.restored_blocks)
+        else:
+            assert predicted.cached_tokens == second.cached_tokens, (cell.settings, len(prompt))
+
+    assert found_more > CELLS / 10
+
+
+def chat(generator: random.Random) -> CellQuestion:
+    """Two turns; the engine's made-up tokens are numbered from `FIRST_SAMPLED`."""
+    (cell,) = random_cells(1, seed=generator.randrange(OWN), rule="v0.27", every_boundary=False)
+    first = list(range(generator.randint(1, 200)))
+    generated = range(FIRST_SAMPLED + 1, FIRST_SAMPLED + 1 + cell.max_tokens)
+    tail = range(OWN, OWN + generator.randint(1, 60))
+    settings = SchedulerSettings.model_validate(
+        {**cell.settings.model_dump(), "prefix_caching": True}
+    )
+    return CellQuestion(
+        settings=settings, requests=[first, [*first, *generated, *tail]], max_tokens=cell.max_tokens
+    )
 
 
 @OTHER_RELEASES
