@@ -44,6 +44,9 @@ class Reply:
     finished: int = 1
     """Requests that the server counts as finished in between."""
 
+    prefill_s: float | None = None
+    """What the server's prefill histogram grew by; the page has none when not said."""
+
     lacks: str = ""
     """A counter that the page after this probe does not have."""
 
@@ -125,7 +128,9 @@ class Scenario:
         """Every probe of the arm, answered as the script says."""
         planned = next(entry for entry in self.plan.arms if entry.name == arm)
         counters = {"hits": 0, "preemptions": 0, "accepted": 0, "finished": 1}
-        yield self._exchange(planned.ready_probe, Reply()), _page(counters, 0)
+        prefill_s = 0.0
+        zero = 'vllm:request_prefill_time_seconds_sum{engine="0"} 0.0\n'
+        yield self._exchange(planned.ready_probe, Reply()), _page(counters, 0) + zero
         replies = [
             (probe, self.script(planned, cell, probe))
             for cell in planned.cells
@@ -141,6 +146,9 @@ class Scenario:
             counters["accepted"] += reply.accepted
             counters["finished"] += reply.finished
             page = _page(counters, following, lacks=reply.lacks)
+            if reply.prefill_s is not None:
+                prefill_s += reply.prefill_s
+                page += f'vllm:request_prefill_time_seconds_sum{{engine="0"}} {prefill_s}\n'
             yield self._exchange(probe, reply), page
 
     def _exchange(self, probe: ProbePlan, reply: Reply) -> Exchange:

@@ -28,6 +28,9 @@ def test_a_start_that_did_as_asked_agrees_in_every_setting_that_was_asked_for() 
         ("log", "metrics", "server_info"), "align"
     )
     assert told(rows["retention interval"]) == {"log": "dense", "server_info": "dense"}
+    assert told(rows["speculative tokens"]) == {"log": 2, "server_info": 2}
+    assert told(rows["token budget"]) == {"log": 4096, "server_info": 4096}
+    assert told(rows["kv cache dtype"]) == dict.fromkeys(("log", "metrics", "server_info"), "auto")
     assert defining_property_findings(tuple(rows.values())) == ()
 
 

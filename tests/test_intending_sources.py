@@ -28,6 +28,7 @@ from tests.intents import by_setting, planned, rows_of, told
         (["-cc", '{"cudagraph_mode": "FULL"}', "--enforce-eager"], "graph mode", "NONE"),
         (["-cc", '{"cudagraph_mode": "FULL"}', "-cc.mode=0"], "graph mode", None),
         (["-cc", "no JSON"], "graph mode", None),
+        (["-cc", '{"cudagraph_mode": true}'], "graph mode", None),
         (["-sc", '{"method": "eagle3"}'], "speculative method", "eagle3"),
         (["--spec-method", "mtp"], "speculative method", "mtp"),
         (["--speculative-config.num_speculative_tokens", "3"], "speculative tokens", 3),
@@ -75,6 +76,17 @@ def test_names_of_one_thing_agree() -> None:
 
     assert rows["attention backend"].agreement == "agrees"
     assert rows["speculative method"].agreement == "agrees"
+
+
+def test_a_choice_that_was_given_away_contradicts_nothing() -> None:
+    """`auto` is no wish: whatever the engine takes is its own."""
+    arm = planned("--kv-cache-dtype", "auto", "--max-model-len", "auto")
+    config = page(model_config={"max_model_len": 4096}, cache_config={"cache_dtype": "fp8"})
+
+    rows = rows_of(arm, info=config)
+
+    for setting in ("kv cache dtype", "max model length"):
+        assert (rows[setting].asked, rows[setting].agreement) == ("auto", "left to the engine")
 
 
 def test_a_null_on_the_page_is_a_statement_and_absence_is_none() -> None:

@@ -1,13 +1,14 @@
 """`report.md`."""
 
-import re
 import shlex
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from orchestrator.model.plan import Plan
 from orchestrator.model.verdict import ArmVerdict, Difference, RunVerdict
+from orchestrator.pricing import prices
 from orchestrator.reporting.rows import rows
+from orchestrator.reporting.scan import SIGNS, scans
 
 _TEMPLATES = Environment(
     loader=PackageLoader("orchestrator.reporting", "templates"),
@@ -27,16 +28,15 @@ def _cell(text: object) -> str:
     return plain
 
 
-def _code(text: object) -> str:
-    """Text as inline code, with a fence longer than any run of backticks in it."""
-    plain = " ".join(str(text).split())
-    longest = max(map(len, re.findall("`+", plain)), default=0)
-    fence = "`" * (longest + 1)
-    pad = " " if "`" in plain else ""
-    return f"{fence}{pad}{plain}{pad}{fence}"
+def _ms(seconds: float | None) -> str:
+    return "–" if seconds is None else f"{1000 * seconds:.1f} ms"
 
 
-_TEMPLATES.filters |= {"cell": _cell, "code": _code}
+def _ratio(ratio: float | None) -> str:
+    return "–" if ratio is None else f"{ratio:.2f}"
+
+
+_TEMPLATES.filters |= {"cell": _cell, "ms": _ms, "ratio": _ratio}
 
 
 def markdown(plan: Plan, verdict: RunVerdict, *, command: str) -> str:
@@ -58,6 +58,9 @@ def markdown(plan: Plan, verdict: RunVerdict, *, command: str) -> str:
         ],
         command=command,
         eligible=_eligible(verdict.arms),
+        scans=scans(plan, verdict),
+        signs=SIGNS,
+        prices=() if plan.control is None else prices(verdict, plan.control),
     )
 
 

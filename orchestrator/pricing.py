@@ -1,0 +1,88 @@
+"""What an arm costs against the control: the same requests, paired, by the server's own clocks."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from orchestrator.model.verdict import ArmVerdict, ProbeResult, RunVerdict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Price:
+    """An arm's times, medians over its repeats of B; ratios are medians of paired repeats."""
+
+    arm: str
+    diverged: int
+    cells: int
+
+    cached_tokens: tuple[int | None, ...]
+    """Of B's last repeat, one for each distinct value: whether the hits stay."""
+
+    first_prefill_s: float | None
+    """B's first repeat in a cell."""
+
+    later_prefill_s: float | None
+    first_ratio: float | None
+    """Against the control's; `None` for the control itself, and where nothing pairs."""
+
+    later_ratio: float | None
+    first_token_ratio: float | None
+    """Time to first token, all repeats."""
+
+    pairs: int
+    """Repeats that the last ratio is a median of."""
+
+
+def prices(verdict: RunVerdict, control: str) -> tuple[Price, ...]:
+    """The price of every arm.
+
+    Args:
+        verdict: A judged run.
+        control: The arm that the others are set against.
+
+    Returns:
+        One entry an arm, the control's first. Two starts differ by chance too: a ratio says
+        nothing about a difference smaller than that.
+    """
+    arms = sorted(verdict.arms, key=lambda arm: arm.arm != control)
+    base = next(arm for arm in arms if arm.arm == control)
+    return tuple(_price(arm, base) for arm in arms)
+
+
+def _price(arm: ArmVerdict, base: ArmVerdict) -> Price:
+    ours, theirs = _repeats(arm), _repeats(base)
+    paired = [(ours[key], theirs[key]) for key in ours if key in theirs and arm is not base]
+    first = [pair for pair in paired if pair[0].repeat == 1]
+    later = [pair for pair in paired if pair[0].repeat != 1]
+    last = [cell.probes[-1].cached_tokens for cell in arm.cells if cell.probes]
+    return Price(
+        arm=arm.arm,
+        diverged=arm.diverged,
+        cells=len(arm.cells),
+        cached_tokens=tuple(dict.fromkeys(last)),
+        first_prefill_s=_median([p.prefill_s for p in ours.values() if p.repeat == 1]),
+        later_prefill_s=_median([p.prefill_s for p in ours.values() if p.repeat != 1]),
+        first_ratio=_median([_ratio(a.prefill_s, b.prefill_s) for a, b in first]),
+        later_ratio=_median([_ratio(a.prefill_s, b.prefill_s) for a, b in later]),
+        first_token_ratio=_median([_ratio(a.first_token_s, b.first_token_s) for a, b in paired]),
+        pairs=len(paired),
+    )
+
+
+def _repeats(arm: ArmVerdict) -> dict[tuple[str, int | None, int | None], ProbeResult]:
+    """B's repeats in measured cells, by document, length of A and repeat."""
+    return {
+        (cell.document, cell.a_tokens, probe.repeat): probe
+        for cell in arm.cells
+        for probe in cell.probes
+        if probe.role == "b"
+    }
+
+
+def _ratio(ours: float | None, theirs: float | None) -> float | None:
+    return None if ours is None or not theirs else ours / theirs
+
+
+def _median(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return median(known) if known and len(known) == len(values) else None

@@ -1,0 +1,1 @@
+"""Patches: applied, overlaid, reported and judged."""

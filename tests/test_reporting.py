@@ -1,0 +1,90 @@
+"""Scan and price tables of constructed runs."""
+
+from orchestrator.model.plan import ArmPlan, CellPlan, ProbePlan
+from orchestrator.pricing import prices
+from orchestrator.reporting.markdown import markdown
+from orchestrator.reporting.scan import scans
+from tests.answers import moved
+from tests.definitions import experiment, plan, profile
+from tests.scenarios import Reply, Scenario, affected, plain
+
+FULL = plan(launched=profile(vllm_version="0.29.0"), selection="full")
+
+
+def by_length(arm: ArmPlan, cell: CellPlan, probe: ProbePlan) -> Reply:
+    """Affected at 31 tokens of A; at 48 only B's first repeat differs."""
+    reply = affected(arm, cell, probe)
+    if cell.a_tokens == 48:
+        reply = plain(arm, cell, probe)
+        if arm.name == "contaminated" and probe.repeat == 1:
+            reply.lists = moved(1)
+    return reply
+
+
+def test_a_scan_has_a_row_a_length_and_a_sign_a_document() -> None:
+    """With A's predicted chunks, and the last one's remainders."""
+    verdict = Scenario(script=by_length, plan=FULL).judge()
+    scan = next(entry for entry in scans(FULL, verdict) if entry.arm == "contaminated")
+
+    assert scan.documents == ("one", "two")
+    assert [row.a_tokens for row in scan.rows] == [31, 48]
+    assert scan.rows[0].signs == ("+", "+")
+    assert scan.rows[1].signs == ("1", "1")
+    assert scan.rows[0].blocks == "1 blocks + 15"
+    assert scan.rows[0].chunks == "0-31"
+    assert scan.rows[0].last_chunk.startswith("31 (mod 4/8/16/32/64/128: 3/7/15/31/31/31)")
+
+
+def test_one_length_is_no_scan() -> None:
+    """There is nothing to set it beside."""
+    assert scans(plan(), Scenario().judge()) == []
+
+
+def test_prices_are_medians_of_paired_repeats() -> None:
+    """An arm that takes twice as long costs a ratio of two; the control has no ratio."""
+
+    def slow(arm: ArmPlan, cell: CellPlan, probe: ProbePlan) -> Reply:
+        reply = plain(arm, cell, probe)
+        reply.prefill_s = 0.02 * (2 if arm.name == "caching-off" else 1) * (probe.repeat or 1)
+        return reply
+
+    priced = Scenario(script=slow, plan=plan(experiment(control="contaminated")))
+    control, clean, off = prices(priced.judge(), "contaminated")
+
+    assert (control.arm, control.first_ratio) == ("contaminated", None)
+    assert control.first_prefill_s is not None
+    assert abs(control.first_prefill_s - 0.02) < 1e-9
+    assert off.first_ratio is not None
+    assert off.later_ratio is not None
+    assert abs(off.first_ratio - 2) < 1e-6
+    assert abs(off.later_ratio - 2) < 1e-6
+    assert off.pairs == 8
+    assert (clean.pairs, clean.first_ratio) == (0, None)
+
+
+def test_a_price_that_was_not_measured_is_absent() -> None:
+    """Missing is not zero."""
+    verdict = Scenario(plan=plan(experiment(control="contaminated"))).judge()
+
+    assert all(price.first_prefill_s is None for price in prices(verdict, "contaminated"))
+    report = markdown(plan(experiment(control="contaminated")), verdict, command="x")
+    assert "| contaminated | 2 of 2 | 16 | – | – | – | – | – | 0 |" in report
+
+
+def test_the_report_shows_scan_and_price_where_there_are_any() -> None:
+    """And no empty heading where there are none."""
+    scanned = markdown(FULL, Scenario(script=by_length, plan=FULL).judge(), command="x")
+    plain_run = markdown(plan(), Scenario().judge(), command="x")
+
+    assert "| 31 | 1 blocks + 15 | 0-31 |" in scanned
+    assert "## By the length of A" not in plain_run
+    assert "## Price" not in plain_run
+
+
+def test_nothing_from_a_definition_becomes_markup() -> None:
+    """A text with a pipe, a tag or a link stays text."""
+    hostile = plan(experiment(question="x | <script>alert(1)</script> [a](http://x)"))
+    report = markdown(hostile, Scenario(plan=hostile).judge(), command="`x`")
+
+    assert "<script>" not in report
+    assert "[a](" not in report
