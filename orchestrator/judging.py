@@ -82,6 +82,7 @@ def judge(plan: Plan, arms: Sequence[ArmEvidence]) -> RunVerdict:
         exit_code=exit_code,
         sentence=_sentence(result, verdicts, failed),
         arms=tuple(verdicts),
+        removal=None,
         not_covered=_not_covered(plan, verdicts),
     )
 
@@ -323,6 +324,7 @@ def _judge_arm(
         cell=arm.plan.cell,
         prefix_caching=arm.plan.prefix_caching,
         speculation=arm.plan.speculation,
+        patch=arm.plan.patch,
         verdict=verdict,
         reason=reason,
         stable=count["stable"],
@@ -385,9 +387,10 @@ def _not_covered(plan: Plan, arms: Sequence[ArmVerdict]) -> tuple[str, ...]:
         f"Candidates beyond the top {plan.top_logprobs}: equal answers can come of unequal states.",
         "Other starts: each arm ran on one, and digests of two starts are not set side by side.",
         "Concurrent requests: everything was sent one at a time.",
-        "The cause: no patched and no sham-patched arm ran.",
         _drafts(plan, arms),
     ]
+    if all(arm.patch is None for arm in arms):
+        said.append("The cause: no patched and no sham-patched arm ran.")
     if "not vLLM" in plan.engine:
         said.insert(0, f"vLLM: what answered is {plan.engine}.")
     documents, lengths = len(plan.documents) - 1, len(plan.a_tokens)

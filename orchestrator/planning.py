@@ -245,6 +245,7 @@ def _arm_plan(
         cell=arm.cell,
         prefix_caching=arm.prefix_caching,
         speculation=arm.speculation,
+        patch=arm.patch,
         launch=_launch(arm, profile, engine, budget),
         declared=Declared(
             vllm_version=profile.vllm_version,
@@ -369,6 +370,7 @@ class _CellBuilder:
             prefix_caching=arm.prefix_caching == "on",
             speculative=arm.speculation == "on" and profile.speculative_tokens > 0,
             token_budget=budget,
+            every_boundary=arm.every_boundary,
         )
         self._sent = len(prompts.sizes.a) + 1  # after the warm-up
 
@@ -436,6 +438,7 @@ def scheduler_settings(
     prefix_caching: bool = True,
     speculative: bool | None = None,
     token_budget: int | None = None,
+    every_boundary: bool = False,
 ) -> SchedulerSettings | None:
     """What decides a prediction; `None` for a release whose rule nobody has read.
 
@@ -445,6 +448,7 @@ def scheduler_settings(
         prefix_caching: As the arm has it.
         speculative: Whether the server drafts, where it is not as the profile says.
         token_budget: Of one step, where it is not the profile's.
+        every_boundary: Whether a patch makes every crossed boundary end a chunk.
     """
     release = profile.scheduler_release or profile.vllm_version
     if speculative is None:
@@ -457,6 +461,7 @@ def scheduler_settings(
         retention = default_retention(release, speculative=speculative)
     return SchedulerSettings(
         rule=rule,
+        every_boundary=every_boundary,
         block_tokens=block_tokens or profile.block_size_tokens,
         token_budget=token_budget or profile.max_num_batched_tokens,
         prefix_caching=prefix_caching,

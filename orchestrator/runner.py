@@ -17,11 +17,17 @@ from orchestrator.metrics import read_metrics
 from orchestrator.model.engine import EngineFacts
 from orchestrator.model.exchange import Exchange
 from orchestrator.model.outcome import Completed, Failed, Outcome, Stage
+from orchestrator.model.patch import Overlay, Removal
 from orchestrator.model.plan import ArmPlan, Plan, ProbePlan
-from orchestrator.model.verdict import RunVerdict
+from orchestrator.model.verdict import ArmVerdict, RunVerdict
+from orchestrator.patching.removal import OverlaidArm, judge_removal
+from orchestrator.patching.reported import loaded_modules, marked_engine_cores
 from orchestrator.requesting import request_body
 
 log = structlog.get_logger()
+
+SHAM = "sham"
+"""The patch that changes no meaning."""
 
 PAGES = {"server-info.json": "/server_info?config_format=json", "metrics-ready.txt": "/metrics"}
 """Saved as they are when the server is ready; a server that does not give one leaves no file."""
@@ -173,6 +179,12 @@ class StoredRun(Protocol):
     def exchanges(self, arm: str, /) -> Iterator[tuple[Exchange, str]]:
         """In the order in which they were sent, each with the counters after it."""
 
+    def overlay(self, arm: str, /) -> Overlay | None:
+        """The patched copy that an arm ran on; `None` when it ran on none."""
+
+    def log(self, arm: str, /) -> bytes:
+        """The server's whole log; empty when there is none."""
+
 
 def judge_run(plan: Plan, stored: StoredRun) -> RunVerdict:
     """Judge a run from what is on disk.
@@ -183,7 +195,39 @@ def judge_run(plan: Plan, stored: StoredRun) -> RunVerdict:
     Raises:
         RunFolderError: A part of an exchange is missing or cannot be read.
     """
-    return judge(plan, [_stored_evidence(plan, arm, stored) for arm in plan.arms])
+    verdict = judge(plan, [_stored_evidence(plan, arm, stored) for arm in plan.arms])
+    removal = _removal(plan, verdict, stored)
+    return verdict if removal is None else _with_removal(verdict, removal)
+
+
+def _removal(plan: Plan, verdict: RunVerdict, stored: StoredRun) -> Removal | None:
+    """Rule 7, for the first patched arm that is no sham."""
+    arms = {arm.arm: arm for arm in verdict.arms}
+    overlaid = [(arm.patch, _overlaid(arms[arm.name], stored)) for arm in plan.arms if arm.patch]
+    patched = next((arm for patch, arm in overlaid if patch != SHAM and arm is not None), None)
+    if patched is None or plan.control is None:
+        return None
+    sham = next((arm for patch, arm in overlaid if patch == SHAM), None)
+    return judge_removal(arms[plan.control], patched, sham)
+
+
+def _overlaid(verdict: ArmVerdict, stored: StoredRun) -> OverlaidArm | None:
+    overlay = stored.overlay(verdict.arm)
+    if overlay is None:
+        return None
+    log = stored.log(verdict.arm)
+    return OverlaidArm(
+        verdict=verdict,
+        overlay=overlay,
+        loaded=loaded_modules(log),
+        marked=marked_engine_cores(log, overlay.provenance.marker),
+    )
+
+
+def _with_removal(verdict: RunVerdict, removal: Removal) -> RunVerdict:
+    values = {name: getattr(verdict, name) for name in RunVerdict.model_fields}
+    sentence = f"{verdict.sentence} {removal.sentence}"
+    return RunVerdict(**(values | {"removal": removal, "sentence": sentence}))
 
 
 def _stored_evidence(plan: Plan, arm: ArmPlan, stored: StoredRun) -> ArmEvidence:

@@ -21,6 +21,7 @@ class Definitions:
 
     def __init__(self, root: Path) -> None:
         self.documents_dir = root / "arms" / "documents"
+        self.patches_dir = root / "arms" / "patches"
         self.engines_dir = root / "launch_profiles" / "engines"
         self._arms = root / "arms"
         self._profiles = root / "launch_profiles"
@@ -62,7 +63,7 @@ class Definitions:
                 raise DefinitionError(
                     where, f"{key}: no file {path}; there are {', '.join(known) or 'none'}"
                 )
-        values = _table(definition)
+        values = read_table(definition)
         for key_set_here in ("name", "text"):
             if key_set_here in values:
                 raise DefinitionError(definition, f"{key_set_here}: unknown key")
@@ -70,7 +71,7 @@ class Definitions:
             text = unicodedata.normalize("NFC", text_file.read_text(encoding="utf-8"))
         except UnicodeDecodeError as error:
             raise DefinitionError(text_file, f"is not UTF-8: {error}") from error
-        document = _validate(definition, values | {"name": name, "text": text}, Document)
+        document = validated(definition, values | {"name": name, "text": text}, Document)
         for task, schema in (("a", document.a), ("b", document.b)):
             try:
                 json.loads(schema.response_schema)
@@ -90,20 +91,30 @@ def _find(folder: Path, name: str, what: str) -> Path:
 
 
 def _read(path: Path, kind: type[R]) -> R:
-    record = _validate(path, _table(path), kind)
+    record = validated(path, read_table(path), kind)
     if getattr(record, "name", path.stem) != path.stem:
         raise DefinitionError(path, f"name: must be {path.stem!r}, the file's own name")
     return record
 
 
-def _table(path: Path) -> dict[str, object]:
+def read_table(path: Path) -> dict[str, object]:
+    """A TOML file as it is.
+
+    Raises:
+        DefinitionError: It is no TOML.
+    """
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise DefinitionError(path, f"is no TOML: {error}") from error
 
 
-def _validate(path: Path, values: dict[str, object], kind: type[R]) -> R:
+def validated(path: Path, values: dict[str, object], kind: type[R]) -> R:
+    """The values of a TOML file as a record, strictly.
+
+    Raises:
+        DefinitionError: Names the file and every key that is wrong.
+    """
     try:
         # Through JSON, so that strict types hold and a list still becomes a tuple.
         return kind.from_json(json.dumps(values))

@@ -25,7 +25,8 @@ from orchestrator.model.host import Beat
 from orchestrator.model.metrics import MetricsReading
 
 INTERVAL_S = 5.0
-"""The page costs the API server 5 to 15 ms, and a request that is answered sooner none of them."""
+"""Between two looks, where the limit is 20 s or more. The page costs the API server 5 to 15 ms, and
+a request that is answered sooner none of them."""
 
 _PAGE_LIMIT_S = 5.0
 """Several hundred times what the page takes on a busy machine."""
@@ -40,7 +41,6 @@ class Heartbeat:
     Args:
         port: Of the server.
         timeout_s: How long nothing may move: longer than the longest single step takes.
-        interval_s: Between two looks.
         clock: Of the exchanges.
     """
 
@@ -49,10 +49,9 @@ class Heartbeat:
         port: int,
         *,
         timeout_s: float,
-        interval_s: float = INTERVAL_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.interval_s = interval_s
+        self.interval_s = min(INTERVAL_S, timeout_s / 4)
         self.beats: list[Beat] = []
         """Of the present request, or of the last one: the periodic metrics of a run."""
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from orchestrator.adapters.definition_files import _table, _validate
+from orchestrator.adapters.definition_files import read_table, validated
 from orchestrator.errors import DefinitionError
 from orchestrator.model.patch import Patch
 
@@ -18,19 +18,19 @@ def load_patch(path: Path) -> Patch:
         raise DefinitionError(
             path, f"there is no such patch; there are {', '.join(known) or 'none'}"
         )
-    values = _table(path)
+    values = read_table(path)
     variants = values.get("variants")
     for number, variant in enumerate(variants if isinstance(variants, list) else ()):
         if isinstance(variant, dict) and isinstance(variant.get("diff"), str):
             variant["diff"] = _diff(path, f"variants.{number}.diff", variant["diff"])
-    patch = _validate(path, values, Patch)
+    patch = validated(path, values, Patch)
     if patch.name != path.stem:
         raise DefinitionError(path, f"name: must be {path.stem!r}, the file's own name")
     return patch
 
 
 def _diff(path: Path, key: str, name: str) -> str:
-    file = path.with_name(name)
+    file = path.parent / name
     if file.parent != path.parent or not file.is_file():
         raise DefinitionError(path, f"{key}: there is no file {name} beside it")
     try:

@@ -18,6 +18,7 @@ from orchestrator.errors import HostError, RunFolderError
 from orchestrator.model.engine import EngineFacts
 from orchestrator.model.exchange import Exchange, ExchangeTimes
 from orchestrator.model.outcome import OUTCOME, Outcome
+from orchestrator.model.patch import Overlay
 from orchestrator.model.record import Record
 
 R = TypeVar("R", bound=Record)
@@ -139,6 +140,19 @@ class RunStore:
         """
         name = f"arms/{arm}/engine.json"
         return self.read(name, EngineFacts) if self.has(name) else None
+
+    def overlay(self, arm: str) -> Overlay | None:
+        """The patched copy that an arm ran on; `None` when it ran on none.
+
+        Raises:
+            RunFolderError: The file is not what it should be.
+        """
+        name = f"arms/{arm}/overlay.json"
+        return self.read(name, Overlay) if self.has(name) else None
+
+    def log(self, arm: str) -> bytes:
+        """The server's whole log; empty when there is none."""
+        return self.read_bytes(f"arms/{arm}/server.log") or b""
 
     def has(self, relative: str) -> bool:
         """Whether the file is there."""

@@ -11,7 +11,7 @@ from orchestrator.errors import RunFolderError
 
 KEPT = ("plan.json", "run.json", "end.json", "verdicts.json", "report.md")
 KEPT_OF_ARM = (
-    "launch.json", "engine.json", "outcome.json", "metrics-end.txt", "server.log",
+    "launch.json", "engine.json", "outcome.json", "overlay.json", "metrics-end.txt", "server.log",
 )  # fmt: skip
 """`server-info.json` is left out: it repeats what the log and the metrics page say; so is
 `metrics-ready.txt`, whose counters stand after each probe in the packed exchanges."""

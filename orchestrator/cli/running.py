@@ -13,9 +13,11 @@ import structlog
 from rich.text import Text
 
 from orchestrator.adapters.arm_server import ArmServer, running_arm_server
+from orchestrator.adapters.definition_files import Definitions
 from orchestrator.adapters.host_facts import host_facts, host_state
 from orchestrator.adapters.run_store import RunStore
-from orchestrator.cli.planning import Planned, resolve_plan
+from orchestrator.cli.overlaying import Patches, check_patches, overlaid, read_patches
+from orchestrator.cli.planning import resolve_plan
 from orchestrator.cli.progress import ConsoleProgress, terminal
 from orchestrator.cli.signals import interruptible
 from orchestrator.errors import InterruptedRunError, OrchestratorError
@@ -26,7 +28,7 @@ from orchestrator.planning import plan_hash
 from orchestrator.reporting.markdown import markdown
 from orchestrator.reporting.terminal import table
 from orchestrator.requesting import PATH
-from orchestrator.runner import execute, judge_run
+from orchestrator.runner import StartServer, execute, judge_run
 
 log = structlog.get_logger()
 
@@ -44,11 +46,13 @@ def run_experiment(
     progress = ConsoleProgress(console)
     with interruptible() as hurry:
         planned = resolve_plan(project, experiment, profile, selection, arms, progress.line)
+        patches = read_patches(Definitions(project).patches_dir, planned.plan)
+        check_patches(planned.plan, patches)
         store = _begin(project, planned.plan)
         progress.line(f"run: {store.root}")
         with _logging_to(store.root / "orchestrator.jsonl"):
             try:
-                exit_code = _execute(planned, store, progress, hurry)
+                exit_code = _execute(planned.plan, store, progress, _starter(store, patches, hurry))
             except OrchestratorError as error:
                 interrupted = isinstance(error, InterruptedRunError)
                 _end(store, "interrupted" if interrupted else "failed", error.exit_code, str(error))
@@ -58,10 +62,11 @@ def run_experiment(
     return exit_code
 
 
-def _execute(planned: Planned, store: RunStore, progress: ConsoleProgress, hurry: Event) -> int:
-    plan = planned.plan
+def _execute(
+    plan: Plan, store: RunStore, progress: ConsoleProgress, start_server: StartServer
+) -> int:
     log.info("run.started", experiment=plan.experiment, profile=plan.profile)
-    execute(plan, start_server=_starter(store, hurry), store=store, progress=progress)
+    execute(plan, start_server=start_server, store=store, progress=progress)
     verdict = judge_run(plan, store)
     store.write_text("verdicts.json", verdict.model_dump_json() + "\n")
     store.write_text("report.md", markdown(plan, verdict, command=shlex.join(_command())))
@@ -100,21 +105,24 @@ def _command() -> list[str]:
 
 
 def _starter(
-    store: RunStore, hurry: Event
+    store: RunStore, patches: Patches, hurry: Event
 ) -> Callable[..., AbstractContextManager[tuple[ArmServer, EngineFacts]]]:
+    @contextmanager
     def start_server(
         arm: ArmPlan, ready_body: bytes, on_wait: Callable[[float, str], None]
-    ) -> AbstractContextManager[tuple[ArmServer, EngineFacts]]:
-        store.write(f"arms/{arm.name}/launch.json", arm.launch)
-        return running_arm_server(
-            arm,
-            ready_body=ready_body,
-            path=PATH,
-            log_file=store.arm_dir(arm.name) / "server.log",
-            keep=lambda exchange: store.keep(arm.name, exchange),
-            on_wait=on_wait,
-            hurry=hurry,
-        )
+    ) -> Iterator[tuple[ArmServer, EngineFacts]]:
+        with overlaid(arm, patches, store) as launched:
+            store.write(f"arms/{arm.name}/launch.json", launched.launch)
+            with running_arm_server(
+                launched,
+                ready_body=ready_body,
+                path=PATH,
+                log_file=store.arm_dir(arm.name) / "server.log",
+                keep=lambda exchange: store.keep(arm.name, exchange),
+                on_wait=on_wait,
+                hurry=hurry,
+            ) as started:
+                yield started
 
     return start_server
 

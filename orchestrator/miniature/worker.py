@@ -45,9 +45,9 @@ class _Listener:
 
 @dataclass(frozen=True, slots=True)
 class _Order:
-    """Something to do between two steps; whoever waits for it learns of a death, too."""
+    """Something to do between two steps, and who waits for it."""
 
-    do: Callable[[], None]
+    action: Callable[[], Any]
     outcome: "Future[Any]"
 
 
@@ -101,14 +101,14 @@ class Worker:
             EngineDeadError: The engine died before, or of it.
         """
         outcome: Future[T] = Future()
-        self._order(lambda: outcome.set_result(action()), outcome)
+        self._order(action, outcome)
         return await asyncio.wrap_future(outcome)
 
-    def _order(self, do: Callable[[], None], outcome: "Future[Any]") -> None:
+    def _order(self, action: Callable[[], Any], outcome: "Future[Any]") -> None:
         with self._wake:
             if self.dead:
                 raise EngineDeadError
-            self._orders.append(_Order(do, outcome))
+            self._orders.append(_Order(action, outcome))
             self._wake.notify()
 
     def _add(
@@ -137,7 +137,9 @@ class Worker:
         with self._wake:
             self._wake.wait_for(lambda: self._orders or scheduler.running or scheduler.waiting)
         while self._orders:
-            self._orders[0].do()
+            order = self._orders[0]
+            if order.outcome.set_running_or_notify_cancel():  # else whoever waited has left
+                order.outcome.set_result(order.action())
             self._orders.pop(0)
 
     def _report(self, progress: list[Progress]) -> None:
@@ -157,10 +159,11 @@ class Worker:
     def _die(self) -> None:
         with self._wake:
             self.dead = True
-        for order in self._orders:  # the one that killed it included
-            order.outcome.set_exception(EngineDeadError())
         for listener in self._listeners.values():
             listener.tell(EngineDeadError())
+        for order in self._orders:  # the one that killed it included
+            if not order.outcome.cancelled():
+                order.outcome.set_exception(EngineDeadError())
 
     def _suffer(self, request: Request, faults: Container[str]) -> None:
         """Let the faults happen that a test wants on this request."""

@@ -71,6 +71,13 @@ class Arm(Record):
     token_budget: str | None = None
     """Tokens of one scheduler step, as a size expression; the profile's when absent."""
 
+    patch: Name | None = None
+    """File in `arms/patches/`, applied to a copy of the engine's package for this start. The one
+    named `sham` changes no meaning: it shows that the copy alone removes nothing."""
+
+    every_boundary: bool = False
+    """For the prediction: the patch makes every crossed block boundary end a chunk."""
+
     extra_args: tuple[str, ...] = ()
     """Appended to the profile's command line."""
 

@@ -83,6 +83,7 @@ class ArmPlan(Record):
     cell: CellKind
     prefix_caching: Switch
     speculation: Switch
+    patch: str | None
     launch: LaunchPlan
     declared: Declared
     ready_probe: ProbePlan

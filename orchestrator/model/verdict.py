@@ -3,6 +3,7 @@
 from typing import Literal
 
 from orchestrator.model.experiment import CellKind, Expectation, Purpose, Switch
+from orchestrator.model.patch import Removal
 from orchestrator.model.plan import Place
 from orchestrator.model.record import Record
 
@@ -171,6 +172,7 @@ class ArmVerdict(Record):
     cell: CellKind
     prefix_caching: Switch
     speculation: Switch
+    patch: str | None
     verdict: Word
     reason: str
     stable: int
@@ -199,4 +201,7 @@ class RunVerdict(Record):
     exit_code: int
     sentence: str
     arms: tuple[ArmVerdict, ...]
+    removal: Removal | None
+    """Whether a patched arm shows that its patch removes the effect; `None` without one."""
+
     not_covered: tuple[str, ...]

@@ -7,9 +7,10 @@ that is by now: no fuzz, and no trust in its line numbers.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from unidiff.constants import LINE_TYPE_NO_NEWLINE
 from unidiff.errors import UnidiffParseError
+from unidiff.patch import Hunk, Line, PatchSet
 from unidiff.patch import PatchedFile as DiffedFile
-from unidiff.patch import PatchSet
 
 from orchestrator.model.patch import Edit
 
@@ -61,7 +62,7 @@ def changes(diff: str, package: str) -> Changes:
         elif top != package:
             raise UnusableDiffError(f"{file.path} lies outside {package}/: it would not be changed")
         elif file.is_added_file:
-            added[file.path] = "".join(line.value for hunk in file for line in hunk.target_lines())
+            added[file.path] = "".join(_after(hunk) for hunk in file)
         else:
             edits += _edits(file)
     if not edits and not added:
@@ -73,8 +74,23 @@ def _edits(file: DiffedFile) -> Iterator[Edit]:
     if file.is_removed_file or file.is_rename or file.is_binary_file:
         raise UnusableDiffError(f"{file.path} is removed, renamed or binary")
     for hunk in file:
-        anchor = "".join(line.value for line in hunk.source_lines())
+        anchor = _before(hunk)
         if not anchor:
             raise UnusableDiffError(f"{file.path}: a hunk without context can stand anywhere")
-        replacement = "".join(line.value for line in hunk.target_lines())
-        yield Edit(file=file.path, anchor=anchor, replacement=replacement)
+        yield Edit(file=file.path, anchor=anchor, replacement=_after(hunk))
+
+
+def _before(hunk: Hunk) -> str:
+    return "".join(value for line, value in _lines(hunk) if line.is_context or line.is_removed)
+
+
+def _after(hunk: Hunk) -> str:
+    return "".join(value for line, value in _lines(hunk) if line.is_context or line.is_added)
+
+
+def _lines(hunk: Hunk) -> Iterator[tuple[Line, str]]:
+    """Each line with its text; the remark that no line feed ends it belongs to the line before."""
+    following: list[Line | None] = [*hunk, None]
+    for line, after in zip(hunk, following[1:], strict=True):
+        ends_file = after is not None and after.line_type == LINE_TYPE_NO_NEWLINE
+        yield line, line.value.removesuffix("\n") if ends_file else line.value

@@ -91,9 +91,7 @@ class PrefixCache:
         block = self.settings.block_tokens
         nodes = self._blocks(prompt)
         for index in range(hit.tokens // block, len(nodes)):
-            begin, end = index * block, (index + 1) * block
-            parts = tuple(w for w in writers if w.start < end and begin < w.end)
-            self._keys_and_values.setdefault(nodes[index], parts)
+            self._keys_and_values.setdefault(nodes[index], writers_of(index, block, writers))
         for writer in saved:
             self._states.setdefault(nodes[writer.end // block - 1], writer)
         if hit.depends_on_output:  # it may have resumed later, and saved fewer states
@@ -106,8 +104,7 @@ class PrefixCache:
         """
         block = self.settings.block_tokens
         nodes = self._blocks(prompt)
-        computed = len(prompt) + max_tokens - 1
-        if (computed - lookahead_tokens(self.settings)) // block > len(nodes):
+        if (len(prompt) + max_tokens - 1) // block > len(nodes):
             parent = nodes[-1] if nodes else _ROOT
             self._unknown.append(_Unknown(parent, tuple(prompt[len(nodes) * block :])))
 
@@ -140,6 +137,12 @@ class PrefixCache:
                 if unknown.parent == parent and tokens == unknown.beginning:
                     return True
         return False
+
+
+def writers_of(block: int, block_tokens: int, chunks: Sequence[Writer]) -> tuple[Writer, ...]:
+    """Those of a request's chunks that computed a part of a block, counted from 0."""
+    begin, end = block * block_tokens, (block + 1) * block_tokens
+    return tuple(chunk for chunk in chunks if chunk.start < end and begin < chunk.end)
 
 
 def retains(

@@ -1,9 +1,10 @@
 """Whether a cell restores anything that B's reference cell computed in other chunks.
 
-The value of a key, of a state, depends on the bounds of the chunk that computed it and on
-everything that chunk read. So what is compared is the whole history: the bounds of the chunk, the
-history of the state it started from, the histories of the keys and values before it. Two parts of
-equal history were computed by the same operations on the same shapes.
+The value of a key, of a state, depends on the bounds of the chunk that computed it and on the
+state that chunk started from. So what is compared is a history: the bounds of the chunk, and of
+every chunk that its starting state went through. Parts of equal history were computed by the same
+operations on the same shapes. (A chunk also reads the keys and values before it. Where those are
+of another origin, they are restored together with what it wrote, and show there.)
 """
 
 from collections.abc import Sequence
@@ -17,16 +18,14 @@ from orchestrator.model.prediction import (
     SchedulerSettings,
     Writer,
 )
+from orchestrator.prediction.caching import writers_of
 from orchestrator.prediction.cells import predict_cell
 
-_Run = tuple[int, int]
-"""Tokens up to here were computed with this history."""
+_Chunk = tuple[int, int, int]
+"""Start, end, and the history of the state it started from."""
 
-_Runs = tuple[_Run, ...]
-
-_Chunk = tuple[int, int, int, _Runs]
-"""What decides a chunk's values: start, end, history of the state it started from, and the
-histories of the keys and values before it."""
+_Histories = tuple[int, ...]
+"""Of the chunks that computed one block's keys and values."""
 
 _COLD = 0
 """History of the state before the first token."""
@@ -84,7 +83,7 @@ def mixed_origins(
         block_tokens: The grid.
     """
     names: dict[_Chunk, int] = {}
-    ours, theirs = _Histories(names, block_tokens), _Histories(names, block_tokens)
+    ours, theirs = _Cell(names, block_tokens), _Cell(names, block_tokens)
     for request in reference:
         theirs.add(request)
     for request in cell:
@@ -97,7 +96,7 @@ def mixed_origins(
 
 
 def _mixed_blocks(
-    index: int, request: RequestPrediction, ours: "_Histories", theirs: "_Histories"
+    index: int, request: RequestPrediction, ours: "_Cell", theirs: "_Cell"
 ) -> list[MixedOrigin]:
     return [
         MixedOrigin(
@@ -108,12 +107,12 @@ def _mixed_blocks(
             reference=next(iter(theirs.blocks[block].values())),
         )
         for block, writers in enumerate(request.restored_blocks)
-        if ours.of_block(block, writers) not in theirs.blocks[block]
+        if ours.of_block(writers) not in theirs.blocks[block]
     ]
 
 
 def _mixed_state(
-    index: int, request: RequestPrediction, ours: "_Histories", theirs: "_Histories"
+    index: int, request: RequestPrediction, ours: "_Cell", theirs: "_Cell"
 ) -> list[MixedOrigin]:
     state = request.restored_state
     if state is None:
@@ -133,14 +132,14 @@ def _mixed_state(
 
 
 @dataclass(slots=True)
-class _Histories:
-    """The histories of everything that the requests of one cell computed or restored."""
+class _Cell:
+    """The history of everything that the requests of one cell computed or restored."""
 
     names: dict[_Chunk, int]
     """Shared by the two cells: equal number, equal history."""
 
     block_tokens: int
-    blocks: dict[int, dict[_Runs, tuple[Writer, ...]]] = field(default_factory=dict)
+    blocks: dict[int, dict[_Histories, tuple[Writer, ...]]] = field(default_factory=dict)
     """By block, then history: who computed it; the first request's comes first."""
 
     states: dict[int, dict[int, Writer]] = field(default_factory=dict)
@@ -153,15 +152,11 @@ class _Histories:
 
     def add(self, request: RequestPrediction) -> None:
         """Follow one request from what it restores to its last chunk."""
-        own: list[Writer] = []
-        runs: _Runs = ()
-        for block, writers in enumerate(request.restored_blocks):
-            runs = _joined(runs, self.of_block(block, writers))
         state = _COLD if request.restored_state is None else self.of_chunk(request.restored_state)
+        own: list[Writer] = []
         for chunk in request.chunks:
-            key = (chunk.start, chunk.end, state, runs)
+            key = (chunk.start, chunk.end, state)
             state = self.names.setdefault(key, len(self.names) + 1)
-            runs = _joined(runs, ((chunk.end, state),))
             own.append(Writer(request=self._requests, start=chunk.start, end=chunk.end))
             self._chunks[self._requests, chunk.start] = state
             self.states.setdefault(chunk.end, {}).setdefault(state, own[-1])
@@ -172,25 +167,14 @@ class _Histories:
         """History of a chunk, and so of the state at its end."""
         return self._chunks[writer.request, writer.start]
 
-    def of_block(self, block: int, writers: Sequence[Writer]) -> _Runs:
+    def of_block(self, writers: Sequence[Writer]) -> _Histories:
         """History of a block's keys and values."""
-        end = (block + 1) * self.block_tokens
-        return tuple((min(writer.end, end), self.of_chunk(writer)) for writer in writers)
+        return tuple(self.of_chunk(writer) for writer in writers)
 
     def _enter_blocks(self, restored: Sequence[tuple[Writer, ...]], own: Sequence[Writer]) -> None:
-        computed = range(len(restored), own[-1].end // self.block_tokens)
-        parts = {block: self._parts(block, own) for block in computed}
-        for block, writers in [*enumerate(restored), *parts.items()]:
-            histories = self.blocks.setdefault(block, {})
-            histories.setdefault(self.of_block(block, writers), writers)
-
-    def _parts(self, block: int, own: Sequence[Writer]) -> tuple[Writer, ...]:
-        begin, end = block * self.block_tokens, (block + 1) * self.block_tokens
-        return tuple(writer for writer in own if writer.start < end and begin < writer.end)
-
-
-def _joined(left: _Runs, right: _Runs) -> _Runs:
-    """Two runs one after the other; a chunk that goes on across the seam stays one run."""
-    if left and right and left[-1][1] == right[0][1]:
-        left = left[:-1]
-    return (*left, *right)
+        full = own[-1].end // self.block_tokens
+        computed = [
+            writers_of(block, self.block_tokens, own) for block in range(len(restored), full)
+        ]
+        for block, writers in enumerate([*restored, *computed]):
+            self.blocks.setdefault(block, {}).setdefault(self.of_block(writers), writers)

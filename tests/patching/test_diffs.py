@@ -47,12 +47,13 @@ deleted file mode 100644
 CORE = "# moved down\n# by two lines\nstart\nold\nend\n\nnear\nfar\nlast\n"
 
 
-def applied(diff: str, core: str = CORE) -> Patched:
-    """The diff and a marker on a package of one file."""
+def applied(diff: str, core: str = CORE, **others: str) -> Patched:
+    """The diff and a marker on a package of one file, or of more."""
     marker = Edit(file="pkg/core.py", anchor="last\n", replacement="say('pr on')\nlast\n")
     variant = Variant(releases=("1",), diff=diff, edits=(marker,))
     patch = Patch(name="pr", description="x", upstream="x", marker="pr on", variants=(variant,))
-    return apply(patch, "1", {"pkg/core.py": core.encode()})
+    sources = {"pkg/core.py": core} | others
+    return apply(patch, "1", {file: text.encode() for file, text in sources.items()})
 
 
 def test_every_hunk_applies_where_its_lines_stand() -> None:
@@ -93,6 +94,12 @@ def test_what_an_overlay_cannot_do_is_refused(diff: str, problem: str) -> None:
     """A part of a change would be a change that nobody proposed."""
     with pytest.raises(DefinitionError, match=f"diff: .*{problem}"):
         applied(diff)
+
+
+def test_a_new_file_that_is_there_already_is_refused() -> None:
+    """It would be overwritten unread."""
+    with pytest.raises(DefinitionError, match=r"pkg/added/extra\.py is there already"):
+        applied(DIFF, **{"pkg/added/extra.py": "mine\n"})
 
 
 def test_a_last_line_without_a_line_feed_stays_so() -> None:

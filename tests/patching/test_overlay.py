@@ -39,7 +39,7 @@ def package(tmp_path: Path) -> Path:
     """`pkg` in a folder of its own, with byte code, as an installed engine has it."""
     texts = {
         "pkg/__init__.py": "",
-        "pkg/main.py": "from pkg.core.rule import RULE\nSAID = f'rule {RULE}'\n",
+        "pkg/main.py": "import pkg.late\nfrom pkg.core.rule import RULE\nSAID = f'rule {RULE}'\n",
         "pkg/core/__init__.py": "",
         "pkg/core/rule.py": "RULE = 'old'\n",
         "pkg/core/other.py": "",
@@ -50,6 +50,9 @@ def package(tmp_path: Path) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
     compileall.compile_dir(tmp_path / "engine", quiet=1)
+    late = tmp_path / "engine" / "pkg" / "late" / "__init__.py"  # without byte code
+    late.parent.mkdir()
+    late.write_text("", encoding="utf-8")
     return tmp_path / "engine" / "pkg"
 
 
@@ -110,7 +113,7 @@ def test_only_folders_on_the_way_are_real(package: Path, tmp_path: Path) -> None
 
 def test_an_overlay_is_never_built_over_what_is_there(package: Path, tmp_path: Path) -> None:
     """Byte code and caches of before could hide a patch."""
-    overlay_of(package, tmp_path / "overlay")
+    (tmp_path / "overlay" / "caches").mkdir(parents=True)
 
     with pytest.raises(HostError, match="cannot be built"):
         overlay_of(package, tmp_path / "overlay")
@@ -126,6 +129,16 @@ def test_a_package_is_found_without_importing_it(package: Path, tmp_path: Path) 
         package_folder(sys.executable, "pkg", {})
     with pytest.raises(HostError, match="cannot say where pkg is"):
         package_folder(str(tmp_path / "python"), "pkg", environment)
+
+
+def test_a_package_in_the_working_directory_is_not_the_engines(
+    package: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the orchestrator happens to stand says nothing about the server."""
+    monkeypatch.chdir(package.parent)
+
+    with pytest.raises(HostError, match="has pkg in 0 folders"):
+        package_folder(sys.executable, "pkg", {})
 
 
 def test_the_order_on_pythonpath_is_overlay_reporter_rest(package: Path, tmp_path: Path) -> None:

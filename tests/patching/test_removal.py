@@ -73,6 +73,7 @@ def arm(name: str, cells: Sequence[CellVerdict]) -> ArmVerdict:
         cells=tuple(cells),
         findings=(),
         speculation="on",
+        patch=None,
         expected=None,
         as_expected=None,
     )
@@ -163,6 +164,15 @@ def test_each_pair_must_be_stable_with_the_same_hits(patched: ArmVerdict, senten
 
     assert not removal.removed
     assert re.search(sentence, removal.sentence)
+
+
+def test_hits_that_nobody_knows_are_not_equal() -> None:
+    """A server that does not say how much was cached, in both arms."""
+    unknown = (None, None, None, None)
+    control = arm("control", [cell("control", d, "diverged", unknown) for d in DOCUMENTS])
+    patched = arm("patched", [cell("patched", d, "stable", unknown) for d in DOCUMENTS])
+
+    assert not judged(control=control, patched=overlaid(patched)).removed
 
 
 @pytest.mark.parametrize(

@@ -183,6 +183,47 @@ def test_what_follows_an_unknown_request_is_unknown_where_they_share() -> None:
     assert cached(requests) == [0, None, None, 32]
 
 
+def test_a_request_that_may_have_stopped_elsewhere_leaves_its_states_in_doubt() -> None:
+    """The second stops at a junction that depends on what the first generated.
+
+    The third shares only what lies before: whether a state is there is not known either.
+    """
+    sparse = changed(CPU_MTP, retention_tokens=0)
+    third = [*range(70), *range(900, 960)]
+
+    assert cached(predict_cell([range(92), range(140), third], sparse, max_tokens=4)) == [0, 0, 32]
+    assert cached(predict_cell([range(92), range(140), third], sparse, max_tokens=8)) == [
+        0,
+        None,
+        None,
+    ]
+
+
+def test_what_was_generated_elsewhere_decides_nothing() -> None:
+    """The same beginning of a block after another prefix is another block."""
+    other = [*range(500, 532), *range(32, 140)]
+
+    assert cached(predict_cell([range(60), other], CPU_PLAIN, max_tokens=8)) == [0, 0]
+
+
+def test_the_last_block_of_a_prompt_has_no_hash_that_looks_ahead() -> None:
+    """v0.33 with drafts: the token after it is not there yet, so its state is not cached."""
+    ahead = changed(CPU_MTP, rule="v0.33")
+
+    assert predict_cell([range(96)], ahead, max_tokens=1)[0].checkpoints == (64,)
+
+
+def test_v0_24_stops_only_the_first_chunk_at_a_junction() -> None:
+    """From v0.26 on any chunk stops there."""
+    narrow = changed(CPU_PLAIN, rule="v0.24", token_budget=96)
+    a = [*range(130), *range(900, 970)]
+    b = range(300)
+
+    assert ends(predict_cell([a, b], narrow, max_tokens=1)[1]) == [0, 96, 192, 288, 300]
+    later = changed(narrow, rule="v0.26")
+    assert ends(predict_cell([a, b], later, max_tokens=1)[1]) == [0, 96, 128, 224, 288, 300]
+
+
 @pytest.mark.parametrize("changes", [{"speculative": True}, {"every_boundary": True}])
 def test_what_was_never_checked_is_refused(changes: dict[str, bool]) -> None:
     """Releases before v0.26 are described without drafts and without the patch only."""

@@ -7,6 +7,7 @@ prepared engine's are asked when `VLLM_ARMS_PACKAGES` names folders of their vll
 import os
 import random
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,11 +15,12 @@ import pytest
 from orchestrator.adapters.engine_side.replay_scheduler import FIRST_SAMPLED
 from orchestrator.adapters.scheduler_source import (
     CellQuestion,
+    RunScript,
     ask_split,
     replay,
     under_interpreter,
 )
-from orchestrator.model.prediction import RequestPrediction, SchedulerSettings
+from orchestrator.model.prediction import RequestPrediction, Rule
 from orchestrator.prediction.cells import predict_cell
 from orchestrator.prediction.panel import rules_giving, split_panel
 from orchestrator.prediction.releases import rule_of
@@ -58,6 +60,30 @@ def test_the_split_of_0_29_0_is_the_published_one_and_follows_our_rule(
 
 
 @pytest.mark.vllm
+def test_the_one_line_patch_turns_it_into_the_rule_of_every_boundary(
+    engine_python: Path, tmp_path: Path
+) -> None:
+    """The article's line, in a copy: any boundary is a stop, not only one met inside a block."""
+    source, _ = ask_split(under_interpreter(engine_python), [])
+    text = Path(source.path).read_text("utf-8")
+    anchor = "next_block_boundary if start % block_size != 0 else 0,"
+    assert text.count(anchor) == 1
+    copy = tmp_path / "vllm/v1/core/sched/scheduler.py"
+    copy.parent.mkdir(parents=True)
+    copy.write_text(text.replace(anchor, "next_block_boundary,"), encoding="utf-8")
+    cases = split_panel(SPLIT_CASES, seed=37)
+
+    _, scheduled = ask_split(OURS, cases, package=tmp_path / "vllm")
+
+    assert [(r.rule, r.every_boundary) for r in rules_giving(cases, scheduled)] == [
+        ("v0.27", True),
+        ("v0.30", True),
+        ("v0.32", True),
+        ("v0.33", True),
+    ]
+
+
+@pytest.mark.vllm
 def test_the_whole_scheduler_of_0_29_0_does_what_is_predicted(engine_python: Path) -> None:
     """Cached tokens, chunks, checkpoints, junctions and every writer, of random cells."""
     differing, requests, _ = replayed_against_prediction(engine_python, None, "0.29.0")
@@ -67,39 +93,15 @@ def test_the_whole_scheduler_of_0_29_0_does_what_is_predicted(engine_python: Pat
 
 
 @pytest.mark.vllm
-def test_a_prediction_is_left_open_where_generated_tokens_may_decide(
-    engine_python: Path,
-) -> None:
+def test_a_prediction_is_left_open_where_generated_tokens_may_decide(engine_python: Path) -> None:
     """The second prompt repeats the first and what was generated after it, as a chat does.
 
     Whatever is predicted holds; and of what is left open, some is found in the cache indeed.
     """
-    cells = [chat(random.Random(seed)) for seed in range(CELLS)]  # noqa: S311 - a panel
-    replayed = replay(under_interpreter(engine_python), cells)
-    found_more = 0
-    for cell, (_, second) in zip(cells, replayed.cells, strict=True):
-        prompt = cell.requests[1]
-        _, predicted = predict_cell(cell.requests, cell.settings, max_tokens=cell.max_tokens)
-        if predicted.cached_tokens is None:
-            found_more += len(second.restored_blocks) > len(predicted.restored_blocks)
-        else:
-            assert predicted.cached_tokens == second.cached_tokens, (cell.settings, len(prompt))
+    differing, found_more = chats_against_prediction(engine_python, None, "0.29.0")
 
+    assert differing == []
     assert found_more > CELLS / 10
-
-
-def chat(generator: random.Random) -> CellQuestion:
-    """Two turns; the engine's made-up tokens are numbered from `FIRST_SAMPLED`."""
-    (cell,) = random_cells(1, seed=generator.randrange(OWN), rule="v0.27", every_boundary=False)
-    first = list(range(generator.randint(1, 200)))
-    generated = range(FIRST_SAMPLED + 1, FIRST_SAMPLED + 1 + cell.max_tokens)
-    tail = range(OWN, OWN + generator.randint(1, 60))
-    settings = SchedulerSettings.model_validate(
-        {**cell.settings.model_dump(), "prefix_caching": True}
-    )
-    return CellQuestion(
-        settings=settings, requests=[first, [*first, *generated, *tail]], max_tokens=cell.max_tokens
-    )
 
 
 @OTHER_RELEASES
@@ -122,8 +124,9 @@ def test_the_whole_scheduler_of_another_release_does_what_is_predicted(
     source, _ = ask_split(OURS, [], package=package)
     assert source.version is not None
     differing, _, version = replayed_against_prediction(engine_python, package, source.version)
+    in_chats, _ = chats_against_prediction(engine_python, package, source.version)
 
-    assert (differing, version) == ([], source.version)
+    assert (differing, in_chats, version) == ([], [], source.version)
 
 
 def replayed_against_prediction(
@@ -137,8 +140,7 @@ def replayed_against_prediction(
     rule = rule_of(version)
     assert rule is not None
     cells = random_cells(CELLS, seed=7, rule=rule, every_boundary=False)
-    environment = {} if package is None else {"PYTHONPATH": str(package.parent)}
-    replayed = replay(under_interpreter(engine_python, environment), cells)
+    replayed = replay(reaching(engine_python, package), cells)
     differing = []
     requests = 0
     for cell, ours in zip(cells, replayed.cells, strict=True):
@@ -150,3 +152,37 @@ def replayed_against_prediction(
             if RequestPrediction.model_validate(closed) != right:
                 differing.append((left, right))
     return differing, requests, replayed.version
+
+
+def chats_against_prediction(
+    engine_python: Path, package: Path | None, version: str
+) -> tuple[list[CellQuestion], int]:
+    """Chats whose second turn was predicted wrongly; how many of those left open found more."""
+    rule = rule_of(version)
+    assert rule is not None
+    cells = [chat(seed, rule) for seed in range(CELLS)]
+    replayed = replay(reaching(engine_python, package), cells)
+    differing, found_more = [], 0
+    for cell, (_, second) in zip(cells, replayed.cells, strict=True):
+        _, predicted = predict_cell(cell.requests, cell.settings, max_tokens=cell.max_tokens)
+        if predicted.cached_tokens is None:
+            found_more += len(second.restored_blocks) > len(predicted.restored_blocks)
+        elif predicted.cached_tokens != second.cached_tokens:
+            differing.append(cell)
+    return differing, found_more
+
+
+def chat(seed: int, rule: Rule) -> CellQuestion:
+    """Two turns; the engine's made-up tokens are numbered from `FIRST_SAMPLED`."""
+    generator = random.Random(seed)  # noqa: S311 - a panel, not a secret
+    (cell,) = random_cells(1, seed=seed, rule=rule, every_boundary=False)
+    first = list(range(generator.randint(1, 200)))
+    generated = range(FIRST_SAMPLED + 1, FIRST_SAMPLED + 1 + cell.max_tokens)
+    tail = range(OWN, OWN + generator.randint(1, 60))
+    return replace(cell, requests=[first, [*first, *generated, *tail]])
+
+
+def reaching(engine_python: Path, package: Path | None) -> RunScript:
+    """The prepared engine, or another release's Python files on what is installed beside it."""
+    environment = {} if package is None else {"PYTHONPATH": str(package.parent)}
+    return under_interpreter(engine_python, environment)

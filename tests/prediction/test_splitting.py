@@ -49,6 +49,14 @@ def test_a_block_wider_than_the_budget_is_computed_in_pieces_that_realign() -> N
     assert cold(narrow, 3300) == [0, 1024, 1600, 2624, 3200, 3300]
 
 
+def test_a_chunk_that_starts_inside_a_block_ends_with_it_even_beyond_the_last_checkpoint() -> None:
+    """v0.26 lets it run on to the end of the prompt there."""
+    narrow = changed(GB10, token_budget=1024)
+
+    assert cold(narrow, 1700) == [0, 1024, 1600, 1700]
+    assert cold(changed(narrow, rule="v0.26"), 1700) == [0, 1024, 1700]
+
+
 def test_before_v0_27_such_a_prompt_is_never_finished() -> None:
     """The scheduler floors the chunk to nothing, for ever; a prediction must say so."""
     narrow = changed(GB10, rule="v0.26", token_budget=1024)
