@@ -11,14 +11,18 @@ from orchestrator.comparing import Repeat
 from orchestrator.decoding import decode
 from orchestrator.digest import digests
 from orchestrator.errors import ProbeError
+from orchestrator.intending.rows import defining_property_findings
 from orchestrator.judging import ArmEvidence, CellEvidence
 from orchestrator.metrics import delta, read_metrics
 from orchestrator.model.engine import EngineFacts
 from orchestrator.model.exchange import Exchange
+from orchestrator.model.host import MemorySample
+from orchestrator.model.intent import IntentRow
 from orchestrator.model.metrics import MetricsReading
 from orchestrator.model.outcome import Outcome
 from orchestrator.model.plan import ArmPlan, CellPlan, Plan, ProbePlan
 from orchestrator.model.verdict import GateFinding, ProbeResult
+from orchestrator.plateau import Served, plateaus
 from orchestrator.reconciling import Measured, cell_findings, start_findings
 
 
@@ -29,6 +33,8 @@ def arm_evidence(
     outcome: Outcome,
     facts: EngineFacts | None,
     exchanges: Iterable[tuple[Exchange, str]],
+    intent: tuple[IntentRow, ...],
+    memory: Sequence[MemorySample],
 ) -> ArmEvidence:
     """Turn one start's exchanges into evidence.
 
@@ -38,15 +44,33 @@ def arm_evidence(
         outcome: How the start ended.
         facts: What the ready server said about itself; `None` when it never became ready.
         exchanges: In the order in which they were sent, each with the server's counters after it.
+        intent: What was asked for, beside what the server said of it.
+        memory: Samples of the machine's and the server's memory.
     """
-    answered, problems = _read(plan, arm, exchanges)
+    sent = list(exchanges)
+    answered, problems = _read(plan, arm, sent)
     cells = tuple(_cell(plan, arm, cell, answered, problems) for cell in arm.cells)
+    served = [
+        Served(
+            prompt_tokens=len(plan.prompts[exchange.times.probe.prompt].token_ids),
+            started_s=exchange.times.started_s,
+        )
+        for exchange, _ in sent
+    ]
+    levels = plateaus(memory, served)
     if facts is None:
-        return ArmEvidence(plan=arm, outcome=outcome, cells=cells, findings=())
+        return ArmEvidence(
+            plan=arm, outcome=outcome, cells=cells, findings=(), intent=intent, memory=levels
+        )
     ours = [answered[p.id] for cell in arm.cells for p in cell.probes if p.id in answered]
     total = delta(ours[0].before, ours[-1].after) if ours else None
     return ArmEvidence(
-        plan=arm, outcome=outcome, cells=cells, findings=start_findings(arm, facts, total)
+        plan=arm,
+        outcome=outcome,
+        cells=cells,
+        findings=(*start_findings(arm, facts, total), *defining_property_findings(intent)),
+        intent=intent,
+        memory=levels,
     )
 
 

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from orchestrator.comparing import Repeat, VariantLetters, pattern
 from orchestrator.digest import numeric_key
 from orchestrator.model.experiment import Expectation
+from orchestrator.model.host import Plateau
+from orchestrator.model.intent import IntentRow
 from orchestrator.model.outcome import Failed, Outcome
 from orchestrator.model.plan import ArmPlan, CellPlan, Place, Plan
 from orchestrator.model.verdict import (
@@ -43,6 +45,8 @@ class ArmEvidence:
     outcome: Outcome
     cells: tuple[CellEvidence, ...]
     findings: tuple[GateFinding, ...]
+    intent: tuple[IntentRow, ...]
+    memory: tuple[Plateau, ...]
 
 
 def judge(plan: Plan, arms: Sequence[ArmEvidence]) -> RunVerdict:
@@ -332,6 +336,8 @@ def _judge_arm(
         inconclusive=count["inconclusive"],
         cells=tuple(cells),
         findings=findings,
+        intent=arm.intent,
+        memory=arm.memory,
         expected=expected,
         as_expected=_as_expected(expected, verdict, count["diverged"], len(cells)),
     )

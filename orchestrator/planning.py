@@ -287,6 +287,7 @@ def _launch(arm: Arm, profile: LaunchProfile, engine: EngineFiles, budget: int) 
         ready=profile.ready,
         stop=profile.stop,
         request_timeout_s=profile.request_timeout_s,
+        heartbeat_timeout_s=profile.heartbeat_timeout_s,
     )
 
 

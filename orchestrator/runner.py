@@ -12,10 +12,12 @@ import structlog
 
 from orchestrator.errors import ArmError
 from orchestrator.evidence import arm_evidence
+from orchestrator.intending.rows import intent_rows
 from orchestrator.judging import ArmEvidence, judge
-from orchestrator.metrics import read_metrics
+from orchestrator.metrics import read_cache_config, read_metrics
 from orchestrator.model.engine import EngineFacts
 from orchestrator.model.exchange import Exchange
+from orchestrator.model.host import MemorySample
 from orchestrator.model.outcome import Completed, Failed, Outcome, Stage
 from orchestrator.model.patch import Overlay, Removal
 from orchestrator.model.plan import ArmPlan, Plan, ProbePlan
@@ -23,13 +25,15 @@ from orchestrator.model.verdict import ArmVerdict, RunVerdict
 from orchestrator.patching.removal import OverlaidArm, judge_removal
 from orchestrator.patching.reported import loaded_modules, marked_engine_cores
 from orchestrator.requesting import request_body
+from orchestrator.serverlog.scan import scan
 
 log = structlog.get_logger()
 
 SHAM = "sham"
 """The patch that changes no meaning."""
 
-PAGES = {"server-info.json": "/server_info?config_format=json", "metrics-ready.txt": "/metrics"}
+SERVER_INFO, METRICS_AT_THE_END = "server-info.json", "metrics-end.txt"
+PAGES = {SERVER_INFO: "/server_info?config_format=json", "metrics-ready.txt": "/metrics"}
 """Saved as they are when the server is ready; a server that does not give one leaves no file."""
 
 
@@ -128,7 +132,7 @@ def _execute_arm(
             stage = "stop"
             page = server.page("/metrics")
             if page is not None:
-                store.save_page(arm.name, "metrics-end.txt", page)
+                store.save_page(arm.name, METRICS_AT_THE_END, page)
     except ArmError as error:
         log.warning("arm.failed", stage=stage, error=str(error))
         return Failed(stage=stage, error=f"{type(error).__name__}: {error}")
@@ -185,6 +189,12 @@ class StoredRun(Protocol):
     def log(self, arm: str, /) -> bytes:
         """The server's whole log; empty when there is none."""
 
+    def page(self, arm: str, name: str, /) -> str | None:
+        """A page of the server that was saved; `None` when it was not."""
+
+    def memory(self, arm: str, /) -> tuple[MemorySample, ...]:
+        """Memory samples, in the order in which they were taken."""
+
 
 def judge_run(plan: Plan, stored: StoredRun) -> RunVerdict:
     """Judge a run from what is on disk.
@@ -238,4 +248,11 @@ def _stored_evidence(plan: Plan, arm: ArmPlan, stored: StoredRun) -> ArmEvidence
         outcome=stored.outcome(arm.name) or unfinished,
         facts=stored.facts(arm.name),
         exchanges=stored.exchanges(arm.name),
+        intent=intent_rows(
+            arm,
+            log=scan([stored.log(arm.name)]),
+            cache=read_cache_config(stored.page(arm.name, METRICS_AT_THE_END) or ""),
+            server_info=stored.page(arm.name, SERVER_INFO),
+        ),
+        memory=stored.memory(arm.name),
     )

@@ -78,6 +78,7 @@ def profile(**changes: Any) -> LaunchProfile:  # noqa: ANN401 - any field
         "args": ["serve", "--port", "{port}", "--model", "{model}"],
         "prefix_caching": {"on": ["--caching"], "off": ["--no-caching"]},
         "environment": {"FROM_PROFILE": "1"},
+        "heartbeat_timeout_s": 4.0,
         "request_timeout_s": 5.0,
         "expected_start_s": 1.0,
         "ready": {"total_timeout_s": 20.0, "no_progress_timeout_s": 10.0},

@@ -9,7 +9,9 @@ from datetime import UTC, datetime
 
 from orchestrator.model.engine import EngineFacts
 from orchestrator.model.exchange import Exchange, ExchangeTimes
+from orchestrator.model.host import MemorySample
 from orchestrator.model.outcome import Completed, Failed, Outcome
+from orchestrator.model.patch import Overlay
 from orchestrator.model.plan import ArmPlan, CellPlan, Plan, ProbePlan
 from orchestrator.model.verdict import CellVerdict, RunVerdict
 from orchestrator.runner import judge_run
@@ -82,6 +84,7 @@ class Scenario:
     plan: Plan = field(default_factory=make_plan)
     outcomes: dict[str, Outcome] = field(default_factory=dict)
     said: dict[str, dict[str, object]] = field(default_factory=dict)
+    cache_labels: dict[str, dict[str, str]] = field(default_factory=dict)
 
     def judge(self) -> RunVerdict:
         """As `run` and `analyze` do."""
@@ -123,6 +126,33 @@ class Scenario:
         if isinstance(outcome, Failed) and outcome.stage in ("start", "wait"):
             return None
         return self._facts_of(next(entry for entry in self.plan.arms if entry.name == arm))
+
+    def overlay(self, arm: str) -> Overlay | None:
+        """No arm of these runs is patched."""
+        assert arm
+        return None
+
+    def log(self, arm: str) -> bytes:
+        """Nothing."""
+        assert arm
+        return b""
+
+    def memory(self, arm: str) -> tuple[MemorySample, ...]:
+        """Not sampled."""
+        assert arm
+        return ()
+
+    def page(self, arm: str, name: str) -> str | None:
+        """The engine's own words on its cache; `cache_labels` says what else it says."""
+        if name != "metrics-end.txt":
+            return None
+        planned = next(entry for entry in self.plan.arms if entry.name == arm)
+        labels = {
+            "block_size": "16",
+            "enable_prefix_caching": str(planned.prefix_caching == "on"),
+        } | self.cache_labels.get(arm, {})
+        told = ",".join(f'{key}="{value}"' for key, value in labels.items())
+        return f"vllm:cache_config_info{{{told}}} 1.0\n"
 
     def exchanges(self, arm: str) -> Iterator[tuple[Exchange, str]]:
         """Every probe of the arm, answered as the script says."""

@@ -14,6 +14,7 @@ from tokenizers import Tokenizer
 
 from orchestrator.adapters.arm_server import ArmServer, running_arm_server
 from orchestrator.adapters.definition_files import Definitions
+from orchestrator.adapters.host_sampling import read_samples
 from orchestrator.adapters.http_probe import ServerClient
 from orchestrator.adapters.log_tail import LogTail
 from orchestrator.adapters.process_server import free_port, running_process
@@ -27,6 +28,7 @@ from orchestrator.errors import (
 )
 from orchestrator.model.engine import EngineFacts, EngineFiles
 from orchestrator.model.exchange import Exchange
+from orchestrator.model.host import Beat
 from orchestrator.model.plan import ArmPlan, Plan
 from orchestrator.model.profile import ReadyLimits
 from orchestrator.planning import make_plan
@@ -94,7 +96,13 @@ def kept() -> list[Exchange]:
 
 
 @pytest.fixture
-def run(plan: Plan, log_file: Path, kept: list[Exchange]) -> Run:
+def beats() -> dict[str, list[Beat]]:
+    """What was read of the counters during requests, by probe."""
+    return {}
+
+
+@pytest.fixture
+def run(plan: Plan, log_file: Path, kept: list[Exchange], beats: dict[str, list[Beat]]) -> Run:
     """Starts an arm's server."""
 
     def start(arm: ArmPlan) -> AbstractContextManager[tuple[ArmServer, EngineFacts]]:
@@ -103,7 +111,9 @@ def run(plan: Plan, log_file: Path, kept: list[Exchange]) -> Run:
             ready_body=request_body(plan, arm, arm.ready_probe),
             path=PATH,
             log_file=log_file,
+            memory_file=log_file.with_name("memory.jsonl"),
             keep=kept.append,
+            keep_beats=lambda probe, seen: beats.update({probe: list(seen)}),
             on_wait=lambda waited_s, line: None,
             hurry=threading.Event(),
         )
@@ -236,6 +246,34 @@ def test_a_request_that_hangs_is_given_up_after_the_profiles_limit(
 
     assert kept[-1].times.status is None
     assert is_gone(facts)
+
+
+def test_an_engine_that_hangs_is_noticed_by_its_counters_long_before_that(
+    run: Run, changed: Changed, plan: Plan, beats: dict[str, list[Beat]], kept: list[Exchange]
+) -> None:
+    """`/health` stays 200; what was read meanwhile and the broken exchange are kept."""
+    arm = changed("hang@2", request_timeout_s=60.0, heartbeat_timeout_s=0.4)
+    probe = arm.cells[0].probes[0]
+    with run(arm) as (server, facts):
+        with pytest.raises(ProbeError, match="no sign of life from the engine for"):
+            server.ask(probe, request_body(plan, arm, probe))
+        assert server.page("/health") is not None
+
+    assert len(beats[probe.id]) >= 5
+    assert kept[-1].times.error is not None
+    assert is_gone(facts)
+
+
+def test_the_memory_is_sampled_for_as_long_as_the_server_lives(
+    run: Run, changed: Changed, log_file: Path
+) -> None:
+    """Its own, and the machine's."""
+    with run(changed()):
+        pass
+
+    samples = read_samples(log_file.with_name("memory.jsonl").read_bytes())
+    assert len(samples) >= 2
+    assert samples[-1].server_resident_bytes is not None
 
 
 @pytest.fixture

@@ -361,8 +361,8 @@ def test_a_preemption_voids_its_cell_and_all_later_ones() -> None:
 
 def test_caching_off_needs_the_engines_own_word() -> None:
     """Rule 6: hits of zero alone prove nothing."""
-    silent = Scenario(said={"caching-off": {"prefix_caching": None}})
-    contrary = Scenario(said={"caching-off": {"prefix_caching": True}})
+    silent = Scenario(cache_labels={"caching-off": {"enable_prefix_caching": "None"}})
+    contrary = Scenario(cache_labels={"caching-off": {"enable_prefix_caching": "True"}})
 
     unread = changed(
         affected,
@@ -370,7 +370,7 @@ def test_caching_off_needs_the_engines_own_word() -> None:
     )
     assert "hit counter could not be read, so" in Scenario(script=unread).cell("caching-off").reason
     assert silent.cell("caching-off").verdict == "inconclusive"
-    assert "does not say" in silent.cell("caching-off").reason
+    assert "prefix caching" in silent.cell("caching-off").reason
     assert contrary.cell("caching-off").verdict == "inconclusive"
 
 

@@ -39,6 +39,9 @@ def stored(store: RunStore) -> RunStore:
         store.save_facts(arm.name, facts)
         store.save_outcome(arm.name, Completed())
         store.save_page(arm.name, "server.log", "log of /home/somebody/model on box-7\n")
+        store.save_page(
+            arm.name, "metrics-end.txt", scenario.page(arm.name, "metrics-end.txt") or ""
+        )
     return store
 
 

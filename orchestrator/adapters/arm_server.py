@@ -2,13 +2,15 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import httpx
 import structlog
 
+from orchestrator.adapters.heartbeat import Heartbeat
+from orchestrator.adapters.host_sampling import sampled_memory
 from orchestrator.adapters.http_probe import ServerClient
 from orchestrator.adapters.log_tail import LogTail
 from orchestrator.adapters.process_server import ServerProcess, free_port, running_process
@@ -17,11 +19,14 @@ from orchestrator.errors import ProbeError, ServerDiedError
 from orchestrator.metrics import counter_lines, read_metrics
 from orchestrator.model.engine import EngineFacts
 from orchestrator.model.exchange import Exchange
-from orchestrator.model.plan import ArmPlan, ProbePlan
+from orchestrator.model.host import Beat
+from orchestrator.model.plan import ArmPlan, LaunchPlan, ProbePlan
 
 log = structlog.get_logger()
 
 Keep = Callable[[Exchange], None]
+KeepBeats = Callable[[str, Sequence[Beat]], None]
+"""Called after a request that took long enough to be looked at, with its id."""
 
 _SETTLE_LIMIT_S = 2.0
 """The counters of a request are written by the engine's next report, usually before its answer
@@ -35,8 +40,17 @@ class ArmServer:
     """A ready server."""
 
     def __init__(
-        self, process: ServerProcess, client: ServerClient, tail: LogTail, path: str, keep: Keep
+        self,
+        process: ServerProcess,
+        client: ServerClient,
+        tail: LogTail,
+        path: str,
+        keep: Keep,
+        heartbeat: Heartbeat | None,
+        keep_beats: KeepBeats,
     ) -> None:
+        self._heartbeat = heartbeat
+        self._keep_beats = keep_beats
         self._process = process
         self._client = client
         self._tail = tail
@@ -60,6 +74,9 @@ class ArmServer:
                 ended = self._process.how_it_ended()
                 raise ServerDiedError(f"{error}; the server ended: {ended}; {cause}") from error
             raise ProbeError(f"{error}; {cause}") from error
+        finally:
+            if self._heartbeat is not None and self._heartbeat.beats:
+                self._keep_beats(probe.id, self._heartbeat.beats)
 
     def page(self, path: str) -> str | None:
         """A page as text; `None` when the server does not give it."""
@@ -88,6 +105,11 @@ class ArmServer:
                 return lines
 
 
+def _heartbeat(port: int, launch: LaunchPlan) -> Heartbeat | None:
+    limit_s = launch.heartbeat_timeout_s
+    return None if limit_s is None else Heartbeat(port, timeout_s=limit_s)
+
+
 @contextmanager
 def running_arm_server(
     arm: ArmPlan,
@@ -95,7 +117,9 @@ def running_arm_server(
     ready_body: bytes,
     path: str,
     log_file: Path,
+    memory_file: Path,
     keep: Keep,
+    keep_beats: KeepBeats,
     on_wait: OnWait,
     hurry: threading.Event,
 ) -> Iterator[tuple[ArmServer, EngineFacts]]:
@@ -113,15 +137,19 @@ def running_arm_server(
         process = cleanup.enter_context(
             running_process(arm.launch, port=port, log_file=log_file, hurry=hurry)
         )
-        client = ServerClient(port, timeout_s=arm.launch.request_timeout_s)
+        cleanup.enter_context(sampled_memory(process.pids, memory_file))
+        heartbeat = _heartbeat(port, arm.launch)
+        client = ServerClient(port, timeout_s=arm.launch.request_timeout_s, watch=heartbeat)
         cleanup.callback(client.close)
+        if heartbeat is not None:
+            cleanup.callback(heartbeat.close)
         process.on_exit(client.server_ended)
         tail = LogTail(log_file)
         cleanup.callback(tail.close)
         waiting = Waiting(
             process=process, client=client, tail=tail, port=port, limits=arm.launch.ready
         )
-        server = ArmServer(process, client, tail, path, keep)
+        server = ArmServer(process, client, tail, path, keep, heartbeat, keep_beats)
         facts = wait_until_ready(
             waiting, arm.declared, lambda: server.ask(arm.ready_probe, ready_body), on_wait
         )

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Protocol
 
 import httpx
 
@@ -21,16 +21,35 @@ _LAST_WORDS_S = 0.1
 """How long a request may still deliver after the server's exit was noticed."""
 
 
+class Watch(Protocol):
+    """Says whether an answer is still worth waiting for."""
+
+    interval_s: float
+    """How often it wants to be asked."""
+
+    def begin(self) -> None:
+        """A request is about to be sent."""
+
+    def check(self) -> None:
+        """Pass, or raise what ends the wait."""
+
+
 class ServerClient:
     """The one connection to a server, and the thread that waits on it.
 
     The caller waits on two things at once, the answer and the server's exit, so that an exit is
-    noticed at once even where the connection stays open.
+    noticed at once even where the connection stays open; now and then it asks `watch`.
     """
 
     def __init__(
-        self, port: int, *, timeout_s: float, largest_answer_bytes: int = LARGEST_ANSWER_BYTES
+        self,
+        port: int,
+        *,
+        timeout_s: float,
+        largest_answer_bytes: int = LARGEST_ANSWER_BYTES,
+        watch: Watch | None = None,
     ) -> None:
+        self._watch = watch
         self._largest_answer_bytes = largest_answer_bytes
         self._sockets: list[Any] = []
         self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="probe")
@@ -40,6 +59,7 @@ class ServerClient:
             base_url=f"http://127.0.0.1:{port}",
             timeout=timeout_s,
             trust_env=False,  # a proxy between us and our own server would be a second suspect
+            event_hooks={"request": [self._trace]},
         )
 
     def server_ended(self) -> None:
@@ -62,8 +82,11 @@ class ServerClient:
         Raises:
             ProbeError: No whole answer came, or its status is not 200. It was kept all the same.
             ServerDiedError: The server ended before the answer came.
+            ArmError: Whatever `watch` raises.
         """
         self._wake.clear()
+        if self._watch is not None:
+            self._watch.begin()
         future = self._worker.submit(self._exchange, probe, path, body, keep)
         future.add_done_callback(lambda _: self._wake.set())
         try:
@@ -101,7 +124,10 @@ class ServerClient:
 
     def _wait(self, future: Future[Exchange]) -> None:
         while not future.done():
-            self._wake.wait()
+            if self._watch is None:
+                self._wake.wait()
+            elif not self._wake.wait(self._watch.interval_s):
+                self._watch.check()
             if self._server_ended.is_set() and not future.done():
                 self._wake.clear()
                 self._wake.wait(_LAST_WORDS_S)
@@ -121,7 +147,6 @@ class ServerClient:
                 path,
                 content=body,
                 headers={"Content-Type": "application/json"},
-                extensions={"trace": self._note_socket},
             ) as response:
                 status = response.status_code
                 self._collect(response.iter_raw(), received)
@@ -148,6 +173,10 @@ class ServerClient:
             received += block
             if len(received) > self._largest_answer_bytes:
                 raise _TooLargeError(f"the answer exceeds {self._largest_answer_bytes} bytes")
+
+    def _trace(self, request: httpx.Request) -> None:
+        """Of every request: a probe may reuse the connection that a page was read on."""
+        request.extensions = {**request.extensions, "trace": self._note_socket}
 
     def _note_socket(self, event: str, info: dict[str, Any]) -> None:
         if event == "connection.connect_tcp.complete":

@@ -14,9 +14,11 @@ from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from orchestrator.adapters.host_sampling import read_samples
 from orchestrator.errors import HostError, RunFolderError
 from orchestrator.model.engine import EngineFacts
 from orchestrator.model.exchange import Exchange, ExchangeTimes
+from orchestrator.model.host import Beat, MemorySample
 from orchestrator.model.outcome import OUTCOME, Outcome
 from orchestrator.model.patch import Overlay
 from orchestrator.model.record import Record
@@ -104,6 +106,10 @@ class RunStore:
         self.write_bytes(f"{base}.response.json", exchange.response)
         self.write(f"{base}.times.json", exchange.times)
 
+    def keep_beats(self, arm: str, probe: str, beats: Iterable[Beat]) -> None:
+        """Put the counters that were read during a probe on disk."""
+        self.write_lines(f"arms/{arm}/exchanges/{probe}.beats.jsonl", beats)
+
     def save_counters(self, arm: str, probe: str, lines: str) -> None:
         """Put the server's counters after a probe on disk."""
         self.write_text(f"arms/{arm}/exchanges/{probe}.metrics.txt", lines)
@@ -153,6 +159,23 @@ class RunStore:
     def log(self, arm: str) -> bytes:
         """The server's whole log; empty when there is none."""
         return self.read_bytes(f"arms/{arm}/server.log") or b""
+
+    def page(self, arm: str, name: str) -> str | None:
+        """A page of the server that was saved; `None` when it was not."""
+        content = self.read_bytes(f"arms/{arm}/{name}")
+        return None if content is None else content.decode("utf-8", "replace")
+
+    def memory(self, arm: str) -> tuple[MemorySample, ...]:
+        """Memory samples of an arm, in the order in which they were taken.
+
+        Raises:
+            RunFolderError: The file is not what it should be.
+        """
+        name = f"arms/{arm}/memory.jsonl"
+        try:
+            return read_samples(self.read_bytes(name) or b"")
+        except ValidationError as error:
+            raise RunFolderError(f"{self.root}/{name}: {error}") from error
 
     def has(self, relative: str) -> bool:
         """Whether the file is there."""

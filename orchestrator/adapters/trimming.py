@@ -11,10 +11,10 @@ from orchestrator.errors import RunFolderError
 
 KEPT = ("plan.json", "run.json", "end.json", "verdicts.json", "report.md")
 KEPT_OF_ARM = (
-    "launch.json", "engine.json", "outcome.json", "overlay.json", "metrics-end.txt", "server.log",
+    "launch.json", "engine.json", "outcome.json", "overlay.json", "metrics-end.txt",
+    "server-info.json", "memory.jsonl", "server.log",
 )  # fmt: skip
-"""`server-info.json` is left out: it repeats what the log and the metrics page say; so is
-`metrics-ready.txt`, whose counters stand after each probe in the packed exchanges."""
+"""`metrics-ready.txt` is left out: its counters stand after each probe in the packed exchanges."""
 
 
 def replacements(project: Path, cache: Path) -> dict[str, str]:

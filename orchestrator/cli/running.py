@@ -118,7 +118,9 @@ def _starter(
                 ready_body=ready_body,
                 path=PATH,
                 log_file=store.arm_dir(arm.name) / "server.log",
+                memory_file=store.arm_dir(arm.name) / "memory.jsonl",
                 keep=lambda exchange: store.keep(arm.name, exchange),
+                keep_beats=lambda probe, beats: store.keep_beats(arm.name, probe, beats),
                 on_wait=on_wait,
                 hurry=hurry,
             ) as started:

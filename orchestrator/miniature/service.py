@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from importlib.metadata import entry_points
 
 import uvicorn
 
@@ -39,6 +40,8 @@ _ORPHAN_S = 600
 def main(argv: Sequence[str]) -> int:
     """Serve until SIGTERM or until the engine is dead; both end with 0, as with vLLM."""
     write_line(f"{LABEL}. An engine for looks, tests and faults; no evidence about vLLM.")
+    for plugin in entry_points(group="vllm.general_plugins", name="vllm_arms_reporter"):
+        plugin.load()()  # as vLLM loads its plugins; this one says which file a module came from
     settings = read_settings(argv)
     faults = Faults()
     set_up()

@@ -60,6 +60,8 @@ class LaunchPlan(Record):
     ready: ReadyLimits
     stop: StopLimits
     request_timeout_s: float
+    heartbeat_timeout_s: float | None = None
+    """`None`: a request is given up after `request_timeout_s` only."""
 
 
 class Declared(Record):

@@ -125,6 +125,9 @@ class LaunchProfile(Record):
     inherit: tuple[EnvironmentName, ...] = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR")
     """Variables taken from our environment; every other one is absent for the server."""
 
+    heartbeat_timeout_s: float = Field(gt=0)
+    """How long none of the server's counters may move while a request is awaited."""
+
     request_timeout_s: float = Field(gt=0)
     """For one probe, from its first byte to the answer's last."""
 

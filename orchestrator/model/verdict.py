@@ -3,6 +3,8 @@
 from typing import Literal
 
 from orchestrator.model.experiment import CellKind, Expectation, Purpose, Switch
+from orchestrator.model.host import Plateau
+from orchestrator.model.intent import IntentRow
 from orchestrator.model.patch import Removal
 from orchestrator.model.plan import Place
 from orchestrator.model.record import Record
@@ -182,6 +184,10 @@ class ArmVerdict(Record):
 
     cells: tuple[CellVerdict, ...]
     findings: tuple[GateFinding, ...]
+    intent: tuple[IntentRow, ...]
+    """What was asked of the server, beside what it said of itself."""
+
+    memory: tuple[Plateau, ...]
     expected: Expectation | None
     as_expected: bool | None
     """`None` when nothing was expected, or when it cannot be said."""

@@ -73,7 +73,9 @@ def test_a_patched_server_says_so_from_its_engine_core(engine_python: Path, tmp_
         ready_body=request_body(planned.plan, arm, arm.ready_probe),
         path=PATH,
         log_file=log_file,
+        memory_file=log_file.with_name("memory.jsonl"),
         keep=lambda _: None,
+        keep_beats=lambda *_: None,
         on_wait=lambda *_: None,
         hurry=Event(),
     ):
