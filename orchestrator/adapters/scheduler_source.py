@@ -26,7 +26,7 @@ from orchestrator.model.prediction import (
 SCRIPTS = Path(__file__).parent / "engine_side"
 
 TIMEOUT_S = 600.0
-"""Importing vLLM takes 5 to 60 s on two busy cores; 2,400 cells were replayed in 110 s."""
+"""Importing vLLM takes 5 to 60 s on two busy cores; 2,500 cells were replayed in 43 s."""
 
 QUOTED_CHARACTERS = 600
 """Of what a failed script printed last, in the error message."""
