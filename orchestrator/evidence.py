@@ -21,9 +21,10 @@ from orchestrator.model.intent import IntentRow
 from orchestrator.model.metrics import MetricsReading
 from orchestrator.model.outcome import Outcome
 from orchestrator.model.plan import ArmPlan, CellPlan, Plan, ProbePlan
+from orchestrator.model.serverlog import LogScan
 from orchestrator.model.verdict import GateFinding, ProbeResult
 from orchestrator.plateau import Served, plateaus
-from orchestrator.reconciling import Measured, cell_findings, start_findings
+from orchestrator.reconciling import Measured, cell_findings, log_gates, start_findings
 
 
 def arm_evidence(
@@ -35,6 +36,7 @@ def arm_evidence(
     exchanges: Iterable[tuple[Exchange, str]],
     intent: tuple[IntentRow, ...],
     memory: Sequence[MemorySample],
+    log: LogScan,
 ) -> ArmEvidence:
     """Turn one start's exchanges into evidence.
 
@@ -46,6 +48,7 @@ def arm_evidence(
         exchanges: In the order in which they were sent, each with the server's counters after it.
         intent: What was asked for, beside what the server said of it.
         memory: Samples of the machine's and the server's memory.
+        log: What the server's log says.
     """
     sent = list(exchanges)
     answered, problems = _read(plan, arm, sent)
@@ -60,7 +63,13 @@ def arm_evidence(
     levels = plateaus(memory, served)
     if facts is None:
         return ArmEvidence(
-            plan=arm, outcome=outcome, cells=cells, findings=(), intent=intent, memory=levels
+            plan=arm,
+            outcome=outcome,
+            cells=cells,
+            findings=(),
+            intent=intent,
+            memory=levels,
+            log_findings=log.findings,
         )
     ours = [answered[p.id] for cell in arm.cells for p in cell.probes if p.id in answered]
     total = delta(ours[0].before, ours[-1].after) if ours else None
@@ -68,9 +77,14 @@ def arm_evidence(
         plan=arm,
         outcome=outcome,
         cells=cells,
-        findings=(*start_findings(arm, facts, total), *defining_property_findings(intent)),
+        findings=(
+            *start_findings(arm, facts, total),
+            *defining_property_findings(intent),
+            *log_gates(log),
+        ),
         intent=intent,
         memory=levels,
+        log_findings=log.findings,
     )
 
 

@@ -14,6 +14,7 @@ from orchestrator.model.host import Plateau
 from orchestrator.model.intent import IntentRow
 from orchestrator.model.outcome import Failed, Outcome
 from orchestrator.model.plan import ArmPlan, CellPlan, Place, Plan
+from orchestrator.model.serverlog import Finding
 from orchestrator.model.verdict import (
     ArmVerdict,
     Attribution,
@@ -47,6 +48,7 @@ class ArmEvidence:
     findings: tuple[GateFinding, ...]
     intent: tuple[IntentRow, ...]
     memory: tuple[Plateau, ...]
+    log_findings: tuple[Finding, ...]
 
 
 def judge(plan: Plan, arms: Sequence[ArmEvidence]) -> RunVerdict:
@@ -338,6 +340,7 @@ def _judge_arm(
         findings=findings,
         intent=arm.intent,
         memory=arm.memory,
+        log_findings=arm.log_findings,
         expected=expected,
         as_expected=_as_expected(expected, verdict, count["diverged"], len(cells)),
     )

@@ -11,6 +11,7 @@ from orchestrator.model.engine import EngineFacts
 from orchestrator.model.metrics import MetricsReading
 from orchestrator.model.observation import Observation
 from orchestrator.model.plan import ArmPlan, CellPlan, ProbePlan
+from orchestrator.model.serverlog import LogScan
 from orchestrator.model.verdict import GateFinding
 
 
@@ -158,6 +159,28 @@ def start_findings(
     if facts.kv_cache_tokens is None:
         found.append(_remark(13, "the engine does not say how large its KV cache is"))
     return tuple(found)
+
+
+def log_gates(log: LogScan) -> tuple[GateFinding, ...]:
+    """What a server's log says against everything that was measured on its start (13).
+
+    An error while it served, or a second start in one log; which cell it fell into cannot be said.
+    """
+    against = [
+        finding
+        for finding in log.findings
+        if finding.name == "restarted"
+        or (finding.phase == "serving" and finding.severity in ("error", "fatal"))
+    ]
+    return tuple(
+        GateFinding(
+            rule=13,
+            scope="start",
+            cell=None,
+            summary=f"line {finding.line} of the server's log: {finding.summary}",
+        )
+        for finding in against
+    )
 
 
 def _remark(rule: int, summary: str) -> GateFinding:

@@ -241,6 +241,7 @@ def _with_removal(verdict: RunVerdict, removal: Removal) -> RunVerdict:
 
 
 def _stored_evidence(plan: Plan, arm: ArmPlan, stored: StoredRun) -> ArmEvidence:
+    log_scan = scan([stored.log(arm.name)])
     unfinished = Failed(stage="start", error="the run ended before this arm did")
     return arm_evidence(
         plan,
@@ -250,9 +251,10 @@ def _stored_evidence(plan: Plan, arm: ArmPlan, stored: StoredRun) -> ArmEvidence
         exchanges=stored.exchanges(arm.name),
         intent=intent_rows(
             arm,
-            log=scan([stored.log(arm.name)]),
+            log=log_scan,
             cache=read_cache_config(stored.page(arm.name, METRICS_AT_THE_END) or ""),
             server_info=stored.page(arm.name, SERVER_INFO),
         ),
         memory=stored.memory(arm.name),
+        log=log_scan,
     )

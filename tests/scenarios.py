@@ -84,6 +84,7 @@ class Scenario:
     plan: Plan = field(default_factory=make_plan)
     outcomes: dict[str, Outcome] = field(default_factory=dict)
     said: dict[str, dict[str, object]] = field(default_factory=dict)
+    logs: dict[str, bytes] = field(default_factory=dict)
     cache_labels: dict[str, dict[str, str]] = field(default_factory=dict)
 
     def judge(self) -> RunVerdict:
@@ -133,9 +134,8 @@ class Scenario:
         return None
 
     def log(self, arm: str) -> bytes:
-        """Nothing."""
-        assert arm
-        return b""
+        """Nothing, unless the test says otherwise."""
+        return self.logs.get(arm, b"")
 
     def memory(self, arm: str) -> tuple[MemorySample, ...]:
         """Not sampled."""

@@ -7,8 +7,11 @@ import pytest
 from orchestrator.model.outcome import Failed
 from orchestrator.model.plan import ArmPlan, CellPlan, Plan, ProbePlan
 from tests.answers import PLAIN, moved
+from tests.conftest import PROJECT
 from tests.definitions import experiment, plan, profile
 from tests.scenarios import CACHED, Reply, Scenario, Script, affected, plain
+
+LOGS = PROJECT / "tests" / "fixtures" / "serverlog" / "logs"
 
 Change = Callable[[Reply, ArmPlan, CellPlan, ProbePlan], None]
 
@@ -357,6 +360,35 @@ def test_a_preemption_voids_its_cell_and_all_later_ones() -> None:
     assert "comes after" in early.cell("contaminated", last.document).reason
     assert late.cell("contaminated", last.document).verdict == "inconclusive"
     assert late.cell("contaminated", first.document).verdict == "diverged"
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("0.29.0-cpu-engine-killed.log", "server's log"),
+        ("0.29.0-cpu-preemption.log", None),
+        ("0.29.0-cpu-caching-on-mtp.log", None),
+    ],
+)
+def test_an_engine_error_in_the_log_voids_its_start(name: str, told: str | None) -> None:
+    """Rule 13, on recorded logs; healthy ones void nothing."""
+    log = (LOGS / name).read_bytes()
+    cell = Scenario(logs={"contaminated": log}).cell("contaminated")
+
+    if told is None:
+        assert cell.verdict == "diverged"
+    else:
+        assert cell.verdict == "inconclusive"
+        assert told in cell.reason
+    assert Scenario(logs={"contaminated": log}).cell("clean").verdict == "stable"
+
+
+def test_two_starts_in_one_log_void_everything_on_them() -> None:
+    """Rule 13: a server that was started again has another cache."""
+    log = (LOGS / "0.29.0-cpu-caching-on-mtp.log").read_bytes()
+    cell = Scenario(logs={"contaminated": log + log}).cell("contaminated")
+
+    assert cell.verdict == "inconclusive"
 
 
 def test_caching_off_needs_the_engines_own_word() -> None:

@@ -8,6 +8,7 @@ from orchestrator.model.intent import IntentRow
 from orchestrator.model.patch import Removal
 from orchestrator.model.plan import Place
 from orchestrator.model.record import Record
+from orchestrator.model.serverlog import Finding
 
 Word = Literal["stable", "diverged", "inconclusive"]
 Repeats = Literal["equal", "first-differs", "split"]
@@ -188,6 +189,9 @@ class ArmVerdict(Record):
     """What was asked of the server, beside what it said of itself."""
 
     memory: tuple[Plateau, ...]
+    log_findings: tuple[Finding, ...] = ()
+    """What the server's log says against it."""
+
     expected: Expectation | None
     as_expected: bool | None
     """`None` when nothing was expected, or when it cannot be said."""

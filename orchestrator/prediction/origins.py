@@ -47,7 +47,7 @@ def compare_with_reference(
         max_tokens: Tokens that each request generates.
 
     Raises:
-        DefinitionError: The scheduler would never finish one of the prompts.
+        DefinitionError: As `predict_cell`.
     """
     repeats = [index for index, prompt in enumerate(requests) if tuple(prompt) == tuple(b)]
     cell = predict_cell(requests, settings, max_tokens=max_tokens)
@@ -61,7 +61,7 @@ def compare_with_reference(
 def eligibility(
     cell: Sequence[RequestPrediction], mixed: Sequence[MixedOrigin], *, repeats: Sequence[int]
 ) -> Eligibility:
-    """Undetermined where a repeat depends on generated tokens and nothing else decides."""
+    """What is said of a cell; undetermined where a repeat depends on generated tokens."""
     if any(cell[index].cached_tokens is None for index in repeats):
         return "undetermined"
     return "eligible" if mixed else "not eligible"
@@ -77,7 +77,8 @@ def mixed_origins(
     """Every restored block and state of the repeats that the reference computed otherwise.
 
     Args:
-        cell: The cell, predicted by us or replayed by the engine.
+        cell: The cell, predicted by us or replayed by the engine; nothing in it restores what was
+            generated.
         reference: B alone, as often as it is repeated.
         repeats: Which requests of the cell are B.
         block_tokens: The grid.

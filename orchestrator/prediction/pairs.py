@@ -41,7 +41,7 @@ def predict_pair(
     Only whole shared blocks matter, so neighbouring lengths are one range.
 
     Raises:
-        DefinitionError: The lengths contradict each other, or nothing predicts them.
+        DefinitionError: The lengths contradict each other, or as `predict_cell`.
     """
     longest = min(pair.a, pair.b)
     if pair.shared is not None and not 0 <= pair.shared <= longest:

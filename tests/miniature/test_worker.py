@@ -42,6 +42,7 @@ def test_a_request_that_is_given_up_before_it_began_never_begins(
     busy = threading.Event()
 
     async def scenario() -> int:
+        """What happens in the loop."""
         blocking = asyncio.create_task(worker.call(busy.wait))
         leaving = asyncio.create_task(tokens(worker, "leaving"))
         await asyncio.sleep(0.05)
@@ -65,6 +66,7 @@ def test_a_death_reaches_everybody_who_waits(worker: Worker) -> None:
     long = Wish(prompt=WISH.prompt, max_tokens=1500)
 
     async def scenario() -> list[int | BaseException]:
+        """What happens in the loop."""
         running = worker.generate("running", long, frozenset())
         await anext(running)
         results = await asyncio.gather(

@@ -2,11 +2,16 @@
 
 from collections.abc import Sequence
 
+import hypothesis
+
 from orchestrator.model.prediction import CellPrediction, RequestPrediction, SchedulerSettings
 from orchestrator.prediction.origins import compare_with_reference
 from orchestrator.prediction.pairs import pair_prompts
 
 MAX_TOKENS = 8
+
+UNHURRIED = hypothesis.settings(deadline=None)
+"""These tests are about values; a busy machine is no failure."""
 
 CPU_MTP = SchedulerSettings(
     rule="v0.27",

@@ -16,6 +16,7 @@ def random_cells(count: int, *, seed: int, rule: Rule, every_boundary: bool) -> 
 
 
 def _cell(generator: random.Random, rule: Rule, *, every_boundary: bool) -> CellQuestion:
+    """One cell; small blocks, so that short prompts cross many boundaries."""
     block = generator.choice((8, 16, 32, 48))
     # v0.26 never finishes a prompt whose block is wider than the budget.
     blocks_of_budget = generator.choice((1, 1.3, 2.5, 4, 40, 1 if rule == "v0.26" else 0.6))
@@ -41,6 +42,7 @@ def _cell(generator: random.Random, rule: Rule, *, every_boundary: bool) -> Cell
 def _prompt(
     generator: random.Random, document: list[int], earlier: list[list[int]], block: int
 ) -> list[int]:
+    """One prompt that relates to those before it as requests do."""
     kind = generator.choice(("again", "again", "new", "new", "new", "whole blocks", "longer"))
     if earlier and kind == "again":
         return generator.choice(earlier)

@@ -16,6 +16,7 @@ from tests.prediction.scheduling import (
     CPU_PLAIN,
     GB10,
     MAX_TOKENS,
+    UNHURRIED,
     cached,
     changed,
     contaminated,
@@ -243,6 +244,7 @@ SETTINGS = st.builds(
 )
 
 
+@UNHURRIED
 @given(lengths=LENGTHS, settings=SETTINGS)
 def test_chunks_cover_what_was_not_restored(
     lengths: list[tuple[int, int]], settings: SchedulerSettings

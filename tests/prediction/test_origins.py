@@ -13,6 +13,7 @@ from tests.prediction.scheduling import (
     CPU_MTP,
     CPU_PLAIN,
     GB10,
+    UNHURRIED,
     changed,
     contaminated,
 )
@@ -134,6 +135,7 @@ def cell_of(lengths: tuple[int, int, int], settings: SchedulerSettings) -> CellP
     return contaminated(settings, a=a, b=b, shared=common, repeats=2)
 
 
+@UNHURRIED
 @given(lengths=LENGTHS, rule=RULES, speculative=st.booleans())
 def test_nothing_is_eligible_under_the_patch(
     lengths: tuple[int, int, int],
@@ -146,6 +148,7 @@ def test_nothing_is_eligible_under_the_patch(
     assert cell_of(lengths, patched).eligible == "not eligible"
 
 
+@UNHURRIED
 @given(lengths=LENGTHS, rule=RULES, speculative=st.booleans())
 def test_nothing_is_eligible_where_the_budget_is_one_block(
     lengths: tuple[int, int, int],
@@ -158,6 +161,7 @@ def test_nothing_is_eligible_where_the_budget_is_one_block(
     assert cell_of(lengths, narrow).eligible == "not eligible"
 
 
+@UNHURRIED
 @given(lengths=LENGTHS, rule=RULES, speculative=st.booleans())
 def test_a_document_shorter_than_a_block_is_never_eligible(
     lengths: tuple[int, int, int],

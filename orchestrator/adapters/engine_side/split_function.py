@@ -34,6 +34,17 @@ PARAMETERS = {
     "num_uncached_common_prefix_tokens",  # v0.24 and v0.25
 }
 
+CASE_FIELDS = (
+    "block_tokens",
+    "token_budget",
+    "speculative",
+    "prompt_tokens",
+    "start",
+    "new_tokens",
+    "junction",
+    "first",
+)
+
 
 class RefusedError(Exception):
     """The function cannot be run here; says why."""
@@ -101,7 +112,7 @@ def _find(tree: ast.AST, name: str) -> ast.FunctionDef | None:
 def _check_shape(function: ast.FunctionDef) -> None:
     """Refuse a function that asks for anything the stand-ins do not have."""
     asked = {argument.arg for argument in function.args.args} - PARAMETERS
-    scheduler, request = _stand_ins(dict.fromkeys(CASE, 0))
+    scheduler, request = _stand_ins(dict.fromkeys(CASE_FIELDS, 0))
     known = {"self": scheduler, "request": request}
     for node in ast.walk(function):
         if isinstance(node, ast.Attribute):
@@ -170,18 +181,6 @@ def _compiled(parts: list[ast.FunctionDef]) -> Callable[..., int]:
     exec(compile(module, FUNCTION, "exec"), scope)  # noqa: S102 - this process is the engine's
     split: Callable[..., int] = scope[FUNCTION]
     return split
-
-
-CASE = (
-    "block_tokens",
-    "token_budget",
-    "speculative",
-    "prompt_tokens",
-    "start",
-    "new_tokens",
-    "junction",
-    "first",
-)
 
 
 def _stand_ins(case: dict[str, Any]) -> tuple[SimpleNamespace, SimpleNamespace]:
