@@ -49,6 +49,32 @@ def prices(verdict: RunVerdict, control: str) -> tuple[Price, ...]:
     return tuple(_price(arm, base) for arm in arms)
 
 
+def advice(priced: Sequence[Price]) -> str:
+    """One sentence for somebody who runs the control's configuration today.
+
+    Among the arms in which nothing was seen to diverge: the one that keeps its cache hits, and of
+    several the one whose cached repeats are the cheapest.
+    """
+    control, others = priced[0], priced[1:]
+    if not control.diverged:
+        return f"Nothing to work around was seen: no cell of {control.arm} diverged."
+    clean = [price for price in others if price.diverged == 0 and price.cells == control.cells]
+    keeping = [price for price in clean if any(count for count in price.cached_tokens)]
+    if not clean:
+        return f"No arm was without divergence; {control.arm} diverged in {_share(control)} cells."
+    best = min(keeping or clean, key=lambda price: price.later_ratio or float("inf"))
+    cost = "an unmeasured" if best.later_ratio is None else f"{best.later_ratio:.2f} times the"
+    hits = "keeps its cache hits" if keeping else "gives up the cache"
+    return (
+        f"{best.arm}: in {_share(best)} cells nothing diverged, where {control.arm} diverged in"
+        f" {_share(control)}; it {hits}, and a later repeat costs {cost} prefill time."
+    )
+
+
+def _share(price: Price) -> str:
+    return f"{price.diverged} of {price.cells}" if price.diverged else f"all {price.cells}"
+
+
 def _price(arm: ArmVerdict, base: ArmVerdict) -> Price:
     ours, theirs = _repeats(arm), _repeats(base)
     paired = [(ours[key], theirs[key]) for key in ours if key in theirs and arm is not base]

@@ -9,6 +9,7 @@ from orchestrator.adapters.run_store import RunStore
 from orchestrator.model.plan import Plan
 from orchestrator.model.verdict import RunVerdict
 from orchestrator.runner import judge_run
+from orchestrator.serverlog.scan import scan
 from tests.conftest import PROJECT
 
 EVIDENCE = PROJECT / "docs" / "evidence"
@@ -51,6 +52,18 @@ def test_predicted_cached_tokens_are_the_measured_ones(run: Path) -> None:
 
     assert predicted
     assert all(probe.cached_tokens == probe.predicted_cached_tokens for probe in predicted)
+
+
+@pytest.mark.parametrize("run", RUNS, ids=lambda path: path.name)
+def test_the_logs_of_a_recorded_run_have_the_right_facts_and_no_finding(run: Path) -> None:
+    """Our own runs as fixtures of the log scanner: healthy servers, nothing against them."""
+    store = RunStore.open(run)
+    for arm in store.read("plan.json", Plan).arms:
+        log = scan([store.log(arm.name)])
+        assert log.findings == ()
+        assert log.value("vllm_version") == arm.declared.vllm_version
+        assert log.value("prefix_caching_enabled") is (arm.prefix_caching == "on")
+        assert (log.value("kv_cache_tokens") or 0) > 100_000
 
 
 def test_all_evidence_together_is_small() -> None:

@@ -1,7 +1,7 @@
 """Scan and price tables of constructed runs."""
 
 from orchestrator.model.plan import ArmPlan, CellPlan, ProbePlan
-from orchestrator.pricing import prices
+from orchestrator.pricing import advice, prices
 from orchestrator.reporting.markdown import markdown
 from orchestrator.reporting.scan import scans
 from tests.answers import moved
@@ -60,6 +60,38 @@ def test_prices_are_medians_of_paired_repeats() -> None:
     assert abs(off.later_ratio - 2) < 1e-6
     assert off.pairs == 8
     assert (clean.pairs, clean.first_ratio) == (0, None)
+
+
+def test_the_advice_names_the_cheapest_arm_that_keeps_its_hits() -> None:
+    """Caching off is advised only when nothing else removes it."""
+    arms = [
+        {"name": "control", "cell": "contaminated"},
+        {"name": "slow", "cell": "contaminated"},
+        {"name": "fast", "cell": "contaminated"},
+        {"name": "off", "cell": "contaminated", "prefix_caching": "off"},
+    ]
+    cost = {"control": 1.0, "slow": 3.0, "fast": 2.0, "off": 0.5}
+
+    def reply(arm: ArmPlan, cell: CellPlan, probe: ProbePlan) -> Reply:
+        answer = (affected if arm.name in diverging else plain)(arm, cell, probe)
+        answer.prefill_s = 0.01 * cost[arm.name]
+        return answer
+
+    def told() -> str:
+        made = plan(experiment(arms=arms, control="control", expectations={}))
+        return advice(prices(Scenario(script=reply, plan=made).judge(), "control"))
+
+    diverging = {"control"}
+    assert told().startswith(
+        "fast: in all 2 cells nothing diverged, where control diverged in 2 of"
+    )
+    assert "it keeps its cache hits, and a later repeat costs 2.00 times" in told()
+    diverging = {"control", "slow", "fast"}
+    assert told().startswith("off: ")
+    assert "it gives up the cache" in told()
+    diverging = {"control", "slow", "fast", "off"}
+    diverging.discard("control")
+    assert told().startswith("Nothing to work around")
 
 
 def test_a_price_that_was_not_measured_is_absent() -> None:

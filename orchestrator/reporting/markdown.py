@@ -6,7 +6,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from orchestrator.model.plan import Plan
 from orchestrator.model.verdict import ArmVerdict, Difference, RunVerdict
-from orchestrator.pricing import prices
+from orchestrator.pricing import advice, prices
 from orchestrator.reporting.rows import rows
 from orchestrator.reporting.scan import SIGNS, scans
 
@@ -47,6 +47,7 @@ def markdown(plan: Plan, verdict: RunVerdict, *, command: str) -> str:
         verdict: What was concluded.
         command: The command line that made the run.
     """
+    priced = () if plan.control is None else prices(verdict, plan.control)
     return _TEMPLATES.get_template("report.md.j2").render(
         plan=plan,
         verdict=verdict,
@@ -60,7 +61,8 @@ def markdown(plan: Plan, verdict: RunVerdict, *, command: str) -> str:
         eligible=_eligible(verdict.arms),
         scans=scans(plan, verdict),
         signs=SIGNS,
-        prices=() if plan.control is None else prices(verdict, plan.control),
+        prices=priced,
+        advice=advice(priced) if priced else None,
     )
 
 
