@@ -12,7 +12,7 @@ from orchestrator.decoding import decode
 from orchestrator.digest import digests
 from orchestrator.errors import ProbeError
 from orchestrator.intending.rows import defining_property_findings
-from orchestrator.judging import ArmEvidence, CellEvidence
+from orchestrator.judging.measured import ArmEvidence, CellEvidence
 from orchestrator.metrics import delta, read_metrics
 from orchestrator.model.engine import EngineFacts
 from orchestrator.model.exchange import Exchange

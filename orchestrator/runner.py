@@ -13,7 +13,8 @@ import structlog
 from orchestrator.errors import ArmError
 from orchestrator.evidence import arm_evidence
 from orchestrator.intending.rows import intent_rows
-from orchestrator.judging import ArmEvidence, judge
+from orchestrator.judging.measured import ArmEvidence
+from orchestrator.judging.runs import judge
 from orchestrator.metrics import read_cache_config, read_metrics
 from orchestrator.model.engine import EngineFacts
 from orchestrator.model.exchange import Exchange

@@ -7,7 +7,7 @@ from orchestrator.model.engine import EngineFiles
 from orchestrator.model.experiment import Document, Experiment, Task
 from orchestrator.model.plan import Plan, Selection
 from orchestrator.model.profile import LaunchProfile
-from orchestrator.planning import make_plan
+from orchestrator.planning.plans import make_plan
 
 ENGINE = EngineFiles(
     python="/engine/python",

@@ -31,7 +31,7 @@ from orchestrator.model.exchange import Exchange
 from orchestrator.model.host import Beat
 from orchestrator.model.plan import ArmPlan, Plan
 from orchestrator.model.profile import ReadyLimits
-from orchestrator.planning import make_plan
+from orchestrator.planning.plans import make_plan
 from orchestrator.requesting import PATH, request_body
 from tests.conftest import PROJECT
 from tests.test_process_server import launch

@@ -4,7 +4,7 @@ import pytest
 
 from orchestrator.errors import DefinitionError
 from orchestrator.model.plan import Plan
-from orchestrator.planning import plan_hash
+from orchestrator.planning.plans import plan_hash
 from orchestrator.sizing import common_prefix
 from tests.definitions import experiment, plan, profile
 

@@ -19,7 +19,7 @@ from orchestrator.errors import DefinitionError
 from orchestrator.model.engine import EngineFiles
 from orchestrator.model.plan import Plan, Selection
 from orchestrator.model.profile import LaunchProfile, MiniatureInterpreter, OwnInterpreter
-from orchestrator.planning import make_plan
+from orchestrator.planning.plans import make_plan
 
 Report = Callable[[str], None]
 

@@ -18,7 +18,7 @@ from orchestrator.model.plan import CellPlan, Plan
 from orchestrator.model.prediction import CellPrediction, SchedulerSettings
 from orchestrator.model.profile import LaunchProfile
 from orchestrator.model.record import Record
-from orchestrator.planning import scheduler_settings
+from orchestrator.planning.cells import scheduler_settings
 from orchestrator.prediction.cells import predict_cell
 from orchestrator.prediction.origins import mixed_origins
 from orchestrator.prediction.pairs import Pair, pair_eligibility, predict_pair

@@ -24,7 +24,7 @@ from orchestrator.errors import InterruptedRunError, OrchestratorError
 from orchestrator.model.engine import EngineFacts
 from orchestrator.model.host import RunEnd, RunStart
 from orchestrator.model.plan import ArmPlan, Plan, Selection
-from orchestrator.planning import plan_hash
+from orchestrator.planning.plans import plan_hash
 from orchestrator.reporting.markdown import markdown
 from orchestrator.reporting.terminal import table
 from orchestrator.requesting import PATH

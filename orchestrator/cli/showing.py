@@ -18,7 +18,7 @@ from orchestrator.model.host import RunStart
 from orchestrator.model.plan import ArmPlan, CellPlan, Plan, Selection
 from orchestrator.model.serverlog import LogScan
 from orchestrator.model.verdict import RunVerdict
-from orchestrator.planning import plan_hash
+from orchestrator.planning.plans import plan_hash
 from orchestrator.reporting.markdown import markdown
 from orchestrator.reporting.terminal import table
 from orchestrator.runner import judge_run

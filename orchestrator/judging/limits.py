@@ -1,0 +1,50 @@
+"""What nobody may read into a verdict (rule 16)."""
+
+from collections.abc import Sequence
+
+from orchestrator.model.plan import Plan
+from orchestrator.model.verdict import ArmVerdict
+
+
+def not_covered(plan: Plan, arms: Sequence[ArmVerdict]) -> tuple[str, ...]:
+    """What nobody may read into the verdict (16)."""
+    said = [
+        f"Candidates beyond the top {plan.top_logprobs}: equal answers can come of unequal states.",
+        "Other starts: each arm ran on one, and digests of two starts are not set side by side.",
+        "Concurrent requests: everything was sent one at a time.",
+        _drafts(plan, arms),
+    ]
+    if all(arm.patch is None for arm in arms):
+        said.append("The cause: no patched and no sham-patched arm ran.")
+    if "not vLLM" in plan.engine:
+        said.insert(0, f"vLLM: what answered is {plan.engine}.")
+    documents, lengths = len(plan.documents) - 1, len(plan.a_tokens)
+    if documents < _PANEL_DOCUMENTS or lengths < _PANEL_LENGTHS:
+        said.append(
+            f"A panel: {documents} documents × {lengths} lengths of A were measured; a negative"
+            f" needs {_PANEL_DOCUMENTS} × {_PANEL_LENGTHS}."
+        )
+    if any(arm.prefix_caching == "off" for arm in arms):
+        said.append(
+            "Absolute digests between arms: turning caching off also turns the Mamba cache mode"
+            " off, so another numeric path runs."
+        )
+    if not any(cell.place != "measured" for arm in plan.arms for cell in arm.cells):
+        said.append("Equality with a reference: the experiment leaves the reference cells out.")
+    return tuple(said)
+
+
+_PANEL_DOCUMENTS, _PANEL_LENGTHS = 6, 3
+"""Rule 8: on one real engine 3 of 14 documents did not show the effect at one length of A."""
+
+
+def _drafts(plan: Plan, arms: Sequence[ArmVerdict]) -> str:
+    if plan.speculative_tokens == 0:
+        return "Speculation: the profile has none."
+    probes = [probe for arm in arms for cell in arm.cells for probe in cell.probes]
+    drafted = [probe.draft_tokens_delta for probe in probes]
+    accepted = [probe.accepted_tokens_delta for probe in probes]
+    if not probes or None in drafted or None in accepted:
+        return "Accepted drafts: their number could not be read."
+    total = f"{sum(filter(None, accepted))} of {sum(filter(None, drafted))}"
+    return f"States after accepted drafts: {total} draft tokens were accepted in measured cells."

@@ -1,0 +1,143 @@
+"""Arms and the whole run: counts, expectations, one sentence, the exit code."""
+
+from collections.abc import Mapping, Sequence
+
+from orchestrator.judging.cells import attribute, judge_cells
+from orchestrator.judging.limits import not_covered
+from orchestrator.judging.measured import ArmEvidence
+from orchestrator.model.experiment import Expectation
+from orchestrator.model.outcome import Failed
+from orchestrator.model.plan import Plan
+from orchestrator.model.verdict import (
+    ArmVerdict,
+    CellVerdict,
+    GateFinding,
+    Result,
+    RunVerdict,
+    Word,
+)
+
+
+def judge(plan: Plan, arms: Sequence[ArmEvidence]) -> RunVerdict:
+    """Judge a whole run.
+
+    Args:
+        plan: What was meant to happen.
+        arms: What happened, one entry for each arm of the plan, in its order.
+    """
+    judged = {arm.plan.name: judge_cells(arm) for arm in arms}
+    caching_off = [
+        cell
+        for arm in arms
+        if arm.plan.prefix_caching == "off"
+        for cell in judged[arm.plan.name][0]
+    ]
+    verdicts = []
+    for arm in arms:
+        cells, findings = judged[arm.plan.name]
+        attributed = [attribute(cell, arm, caching_off) for cell in cells]
+        elsewhere = {
+            (cell.document, cell.a_tokens)
+            for name, (others, _) in judged.items()
+            for cell in others
+            if name != arm.plan.name and cell.verdict == "diverged"
+        }
+        expected = plan.expectations.get(arm.plan.name)
+        verdicts.append(_judge_arm(arm, attributed, findings, expected, elsewhere))
+    failed = [arm.plan.name for arm in arms if isinstance(arm.outcome, Failed)]
+    result, exit_code = _result(plan, verdicts, failed)
+    return RunVerdict(
+        experiment=plan.experiment,
+        profile=plan.profile,
+        engine=plan.engine,
+        purpose=plan.purpose,
+        result=result,
+        exit_code=exit_code,
+        sentence=_sentence(result, verdicts, failed),
+        arms=tuple(verdicts),
+        removal=None,
+        not_covered=not_covered(plan, verdicts),
+    )
+
+
+def _judge_arm(
+    arm: ArmEvidence,
+    cells: Sequence[CellVerdict],
+    findings: tuple[GateFinding, ...],
+    expected: Expectation | None,
+    elsewhere: set[tuple[str, int | None]],
+) -> ArmVerdict:
+    count = {word: sum(c.verdict == word for c in cells) for word in _WORDS}
+    if count["inconclusive"] or not cells:
+        verdict: Word = "inconclusive"
+        reason = next((c.reason for c in cells if c.verdict == "inconclusive"), "no cell")
+    elif count["diverged"]:
+        verdict = "diverged"
+        reason = f"{count['diverged']} of {len(cells)} cells diverged"
+    else:
+        verdict = "stable"
+        other = sum((c.document, c.a_tokens) in elsewhere for c in cells)
+        reason = f"not seen in {len(cells)} documents × lengths ({other} diverged in another arm)"
+    return ArmVerdict(
+        arm=arm.plan.name,
+        cell=arm.plan.cell,
+        prefix_caching=arm.plan.prefix_caching,
+        speculation=arm.plan.speculation,
+        patch=arm.plan.patch,
+        verdict=verdict,
+        reason=reason,
+        stable=count["stable"],
+        diverged=count["diverged"],
+        inconclusive=count["inconclusive"],
+        cells=tuple(cells),
+        findings=findings,
+        intent=arm.intent,
+        memory=arm.memory,
+        log_findings=arm.log_findings,
+        expected=expected,
+        as_expected=_as_expected(expected, verdict, count["diverged"], len(cells)),
+    )
+
+
+_WORDS: tuple[Word, ...] = ("stable", "diverged", "inconclusive")
+
+
+def _as_expected(
+    expected: Expectation | None, verdict: Word, diverged: int, cells: int
+) -> bool | None:
+    if expected is None or verdict == "inconclusive":
+        return None
+    if expected == "mostly-diverged":
+        return 2 * diverged > cells
+    return verdict == expected
+
+
+def _result(plan: Plan, arms: Sequence[ArmVerdict], failed: Sequence[str]) -> tuple[Result, int]:
+    """A definite bad answer outranks a failed arm, and that outranks an inconclusive one."""
+    if plan.purpose == "reproduce" and any(arm.as_expected is False for arm in arms):
+        return "not as expected", 1
+    if plan.purpose == "check" and any(arm.verdict == "diverged" for arm in arms):
+        return "affected", 1
+    if failed:
+        return "failed", 4
+    if any(arm.verdict == "inconclusive" for arm in arms):
+        return "inconclusive", 3
+    return ("as expected", 0) if plan.purpose == "reproduce" else ("not seen", 0)
+
+
+def _sentence(result: Result, arms: Sequence[ArmVerdict], failed: Sequence[str]) -> str:
+    told = ", ".join(f"{arm.arm}: {arm.verdict} ({_counts(arm)})" for arm in arms)
+    if result == "failed":
+        return f"Failed: {' and '.join(failed)} did not complete. {told}."
+    if result == "inconclusive":
+        first = next(arm for arm in arms if arm.verdict == "inconclusive")
+        return f"Inconclusive: {first.arm}: {first.reason}. {told}."
+    return f"{result.capitalize()}. {told}."
+
+
+def _counts(arm: ArmVerdict) -> str:
+    total = len(arm.cells)
+    named: Mapping[Word, int] = {
+        "stable": arm.stable, "diverged": arm.diverged, "inconclusive": arm.inconclusive,
+    }  # fmt: skip
+    return f"{named[arm.verdict]} of {total} cells"
