@@ -71,3 +71,29 @@ def test_nothing_differs_from_what_was_asked_for(
         said = {row.setting: row.agreement for row in arm.intent}
         assert said["prefix caching"] == said["block size"] == "agrees"
         assert "contradicts" not in said.values()
+
+
+def test_a_patch_removes_it_and_a_sham_does_not(project: Path) -> None:
+    """Rule 7 end to end: overlay, marker, loaded module, own references, hits, sham."""
+    arms = ["contaminated", "patched", "sham-patch"]
+    done = subprocess.run(
+        [
+            *COMMAND, "run", "four-arm", "--profile", "miniature", "--project", str(project),
+            *(word for arm in arms for word in ("--arm", arm)),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+        cwd=PROJECT,
+    )  # fmt: skip
+    store = newest_run(project, "four-arm")
+    verdict = store.read("verdicts.json", RunVerdict)
+
+    assert done.returncode == 1, done.stdout + done.stderr  # nothing is expected of it: affected
+    assert verdict.removal is not None
+    assert verdict.removal.removed, verdict.removal.sentence
+    assert "Removed by stop-at-every-boundary" in (store.root / "report.md").read_text()
+    assert not (store.root / "arms" / "patched" / "overlay").exists()
+    assert store.overlay("patched") is not None
+    assert store.overlay("contaminated") is None

@@ -12,8 +12,10 @@ from orchestrator.adapters.engine_preparation import default_cache
 from orchestrator.adapters.log_files import scan_file
 from orchestrator.adapters.run_store import RunStore
 from orchestrator.adapters.trimming import replacements, trim
+from orchestrator.cli.overlaying import check_patches, read_patches
 from orchestrator.cli.planning import engine_files, resolve_plan
 from orchestrator.cli.progress import terminal
+from orchestrator.errors import HostError
 from orchestrator.model.host import RunStart
 from orchestrator.model.plan import ArmPlan, CellPlan, Plan, Selection
 from orchestrator.model.serverlog import LogScan
@@ -50,10 +52,23 @@ def print_plan(
         settings = [f"{name}={shlex.quote(v)}" for name, v in arm.launch.environment.items()]
         say(f"  {' '.join(settings)} {shlex.join(arm.launch.argv)}")
         console.print(_cells(plan, arm))
+    say("")
+    say(_patches_fit(project, plan))
     probes = sum(len(cell.probes) for arm in plan.arms for cell in arm.cells)
     expected_s = len(plan.arms) * (plan.expected_start_s + _STOP_S) + probes * _PROBE_S
     say("")
     say(f"{len(plan.arms)} server starts, {probes} probes, about {expected_s:.0f} s")
+
+
+def _patches_fit(project: Path, plan: Plan) -> str:
+    patches = read_patches(Definitions(project).patches_dir, plan)
+    if not patches.by_name:
+        return "patches: none"
+    try:
+        check_patches(plan, patches)
+    except HostError as error:
+        return f"patches: not checked, since the engine is not there: {error}"
+    return f"patches: {', '.join(patches.by_name)} fit the engine's files"
 
 
 def _cells(plan: Plan, arm: ArmPlan) -> Table:
