@@ -14,6 +14,8 @@ class Price:
     arm: str
     diverged: int
     cells: int
+    eligible: int
+    """Cells that the prediction calls eligible: stable there means unseen, not excluded."""
 
     cached_tokens: tuple[int | None, ...]
     """Of B's last repeat, one for each distinct value: whether the hits stay."""
@@ -52,27 +54,30 @@ def prices(verdict: RunVerdict, control: str) -> tuple[Price, ...]:
 def advice(priced: Sequence[Price]) -> str:
     """One sentence for somebody who runs the control's configuration today.
 
-    Among the arms in which nothing was seen to diverge: the one that keeps its cache hits, and of
-    several the one whose cached repeats are the cheapest.
+    Names every arm in which nothing was seen to diverge, with its price: first those in which
+    nothing was eligible either, since there the effect has nothing to come from; then those that
+    keep their cache hits; then the cheapest.
     """
     control, others = priced[0], priced[1:]
     if not control.diverged:
         return f"Nothing to work around was seen: no cell of {control.arm} diverged."
+    found = f"{control.arm} diverged in {control.diverged} of {control.cells} cells"
     clean = [price for price in others if price.diverged == 0 and price.cells == control.cells]
-    keeping = [price for price in clean if any(count for count in price.cached_tokens)]
     if not clean:
-        return f"No arm was without divergence; {control.arm} diverged in {_share(control)} cells."
-    best = min(keeping or clean, key=lambda price: price.later_ratio or float("inf"))
-    cost = "an unmeasured" if best.later_ratio is None else f"{best.later_ratio:.2f} times the"
-    hits = "keeps its cache hits" if keeping else "gives up the cache"
-    return (
-        f"{best.arm}: in {_share(best)} cells nothing diverged, where {control.arm} diverged in"
-        f" {_share(control)}; it {hits}, and a later repeat costs {cost} prefill time."
-    )
+        return f"{found}, and so did every other arm."
+    clean.sort(key=lambda price: (price.eligible, not _hits(price), price.later_ratio or 0))
+    return f"{found}. Without divergence: {'; '.join(_offer(price) for price in clean)}."
 
 
-def _share(price: Price) -> str:
-    return f"{price.diverged} of {price.cells}" if price.diverged else f"all {price.cells}"
+def _hits(price: Price) -> bool:
+    return any(count for count in price.cached_tokens)
+
+
+def _offer(price: Price) -> str:
+    cost = "price unmeasured" if price.later_ratio is None else f"{price.later_ratio:.2f} ×"
+    hits = "cache hits kept" if _hits(price) else "no cache hits"
+    unseen = f", though {price.eligible} cells stayed eligible" if price.eligible else ""
+    return f"{price.arm} ({hits}, later repeats' prefill {cost}{unseen})"
 
 
 def _price(arm: ArmVerdict, base: ArmVerdict) -> Price:
@@ -85,6 +90,7 @@ def _price(arm: ArmVerdict, base: ArmVerdict) -> Price:
         arm=arm.arm,
         diverged=arm.diverged,
         cells=len(arm.cells),
+        eligible=sum(cell.eligible == "eligible" for cell in arm.cells),
         cached_tokens=tuple(dict.fromkeys(last)),
         first_prefill_s=_median([p.prefill_s for p in ours.values() if p.repeat == 1]),
         later_prefill_s=_median([p.prefill_s for p in ours.values() if p.repeat != 1]),

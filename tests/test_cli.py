@@ -141,6 +141,7 @@ def test_trim_says_what_it_replaced(
     tmp_path: Path,
 ) -> None:
     """And the copy can be analyzed."""
+    add_start(stored)
     code, output, _ = call("trim", stored.root, tmp_path / "copy", "--project", tmp_path)
 
     assert code == 0

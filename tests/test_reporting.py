@@ -62,8 +62,8 @@ def test_prices_are_medians_of_paired_repeats() -> None:
     assert (clean.pairs, clean.first_ratio) == (0, None)
 
 
-def test_the_advice_names_the_cheapest_arm_that_keeps_its_hits() -> None:
-    """Caching off is advised only when nothing else removes it."""
+def test_the_advice_names_what_did_not_diverge_with_its_price() -> None:
+    """Those that keep their hits first, the cheapest of them first; then caching off."""
     arms = [
         {"name": "control", "cell": "contaminated"},
         {"name": "slow", "cell": "contaminated"},
@@ -72,26 +72,48 @@ def test_the_advice_names_the_cheapest_arm_that_keeps_its_hits() -> None:
     ]
     cost = {"control": 1.0, "slow": 3.0, "fast": 2.0, "off": 0.5}
 
-    def reply(arm: ArmPlan, cell: CellPlan, probe: ProbePlan) -> Reply:
-        answer = (affected if arm.name in diverging else plain)(arm, cell, probe)
-        answer.prefill_s = 0.01 * cost[arm.name]
-        return answer
+    def told(*diverging: str, of: int = 4) -> str:
+        def reply(arm: ArmPlan, cell: CellPlan, probe: ProbePlan) -> Reply:
+            answer = (affected if arm.name in diverging else plain)(arm, cell, probe)
+            answer.prefill_s = 0.01 * cost[arm.name]
+            return answer
 
-    def told() -> str:
-        made = plan(experiment(arms=arms, control="control", expectations={}))
+        made = plan(experiment(arms=arms[:of], control="control", expectations={}))
         return advice(prices(Scenario(script=reply, plan=made).judge(), "control"))
 
-    diverging = {"control"}
-    assert told().startswith(
-        "fast: in all 2 cells nothing diverged, where control diverged in 2 of"
+    assert told("control") == (
+        "control diverged in 2 of 2 cells. Without divergence: "
+        "fast (cache hits kept, later repeats' prefill 2.00 ×); "
+        "slow (cache hits kept, later repeats' prefill 3.00 ×); "
+        "off (no cache hits, later repeats' prefill 0.50 ×)."
     )
-    assert "it keeps its cache hits, and a later repeat costs 2.00 times" in told()
-    diverging = {"control", "slow", "fast"}
-    assert told().startswith("off: ")
-    assert "it gives up the cache" in told()
-    diverging = {"control", "slow", "fast", "off"}
-    diverging.discard("control")
+    assert "Without divergence: off (no cache hits" in told("control", "slow", "fast")
+    assert told("control", "slow", "fast", of=3).endswith("and so did every other arm.")
     assert told().startswith("Nothing to work around")
+
+
+def test_an_arm_that_stayed_eligible_is_named_last_and_with_a_warning() -> None:
+    """Unseen is not excluded."""
+    made = plan(
+        experiment(
+            arms=[
+                {"name": "control", "cell": "contaminated"},
+                {"name": "same", "cell": "contaminated"},
+                {"name": "whole", "cell": "contaminated", "every_boundary": True},
+            ],
+            control="control",
+            expectations={},
+        ),
+        profile(vllm_version="0.29.0"),
+    )
+
+    def reply(arm: ArmPlan, cell: CellPlan, probe: ProbePlan) -> Reply:
+        return (affected if arm.name == "control" else plain)(arm, cell, probe)
+
+    told = advice(prices(Scenario(script=reply, plan=made).judge(), "control"))
+
+    assert told.index("whole (") < told.index("same (")
+    assert "though 2 cells stayed eligible" in told
 
 
 def test_a_price_that_was_not_measured_is_absent() -> None:

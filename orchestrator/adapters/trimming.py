@@ -9,7 +9,7 @@ from pathlib import Path
 from orchestrator.adapters.run_store import PACKED, RunStore, as_json, pack
 from orchestrator.errors import RunFolderError
 
-KEPT = ("plan.json", "run.json", "end.json", "verdicts.json", "report.md")
+KEPT = ("plan.json", "run.json", "end.json", "verdicts.json")
 KEPT_OF_ARM = (
     "launch.json", "engine.json", "outcome.json", "overlay.json", "metrics-end.txt",
     "server-info.json", "memory.jsonl", "server.log",
@@ -31,11 +31,14 @@ def replacements(project: Path, cache: Path) -> dict[str, str]:
     return dict(sorted(found.items(), key=lambda item: -len(item[0])))
 
 
-def trim(store: RunStore, target: Path, replaced: Mapping[str, str]) -> dict[str, int]:
+def trim(
+    store: RunStore, target: Path, replaced: Mapping[str, str], *, report: str
+) -> dict[str, int]:
     """Copy a run for keeping, and say what was replaced how often.
 
     Requests and answers are packed byte for byte; they name no path. In everything else each
-    text of `replaced` gives way. The counts are also left in the copy, as `trimmed.json`.
+    text of `replaced` gives way, in `report` too, which becomes `report.md`. The counts are also
+    left in the copy, as `trimmed.json`.
 
     Raises:
         RunFolderError: The target exists, or the run is not complete.
@@ -47,6 +50,7 @@ def trim(store: RunStore, target: Path, replaced: Mapping[str, str]) -> dict[str
     try:
         for name in KEPT:
             _copy_text(store, copy, name, replaced, counts)
+        copy.write_bytes("report.md", _cleaned(report.encode(), replaced, counts))
         for arm in sorted(path.name for path in (store.root / "arms").iterdir()):
             for name in KEPT_OF_ARM:
                 _copy_text(store, copy, f"arms/{arm}/{name}", replaced, counts)
@@ -65,7 +69,11 @@ def _copy_text(
     content = store.read_bytes(name)
     if content is None:
         return
+    copy.write_bytes(name, _cleaned(content, replaced, counts))
+
+
+def _cleaned(content: bytes, replaced: Mapping[str, str], counts: dict[str, int]) -> bytes:
     for text, stand_in in replaced.items():
         counts[stand_in] += content.count(text.encode())
         content = content.replace(text.encode(), stand_in.encode())
-    copy.write_bytes(name, content)
+    return content

@@ -134,15 +134,19 @@ def print_analysis(run: Path) -> int:
 def print_report(run: Path) -> None:
     """The run's report as Markdown on standard output."""
     store, plan = _open(run)
+    terminal().out(_report(store, plan), end="", highlight=False)
+
+
+def _report(store: RunStore, plan: Plan) -> str:
     start = store.read("run.json", RunStart)
-    text = markdown(plan, judge_run(plan, store), command=shlex.join(start.command))
-    terminal().out(text, end="", highlight=False)
+    return markdown(plan, judge_run(plan, store), command=shlex.join(start.command))
 
 
 def print_trimming(project: Path, run: Path, target: Path) -> None:
     """Trim a run, and say what was replaced."""
-    store = RunStore.open(run)
-    counts = trim(store, target, replacements(project, default_cache()))
+    store, plan = _open(run)
+    report = _report(store, plan)
+    counts = trim(store, target, replacements(project, default_cache()), report=report)
     size = sum(path.stat().st_size for path in target.rglob("*") if path.is_file())
     console = terminal()
     console.print(Text(f"{target}: {size:,} bytes"))

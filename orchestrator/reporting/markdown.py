@@ -60,6 +60,7 @@ def markdown(plan: Plan, verdict: RunVerdict, *, command: str) -> str:
         command=command,
         eligible=_eligible(verdict.arms),
         scans=scans(plan, verdict),
+        memory=_memory(verdict),
         signs=SIGNS,
         prices=priced,
         advice=advice(priced) if priced else None,
@@ -73,6 +74,20 @@ def _moved(verdict: RunVerdict) -> list[tuple[str, str, Difference]]:
         for cell in arm.cells
         if cell.pattern is not None and cell.pattern.difference is not None
     ]
+
+
+def _memory(verdict: RunVerdict) -> list[str]:
+    """One line an arm and series that says something; the others together."""
+    said = [(arm.arm, series) for arm in verdict.arms for series in arm.memory]
+    lines = [
+        f"{arm}, {series.series}: {series.result}: {series.reason}"
+        for arm, series in said
+        if series.result != "cannot say"
+    ]
+    silent = [series.reason for _, series in said if series.result == "cannot say"]
+    if silent:
+        lines.append(f"{len(silent)} series cannot say; the first: {silent[0]}")
+    return lines
 
 
 def _eligible(arms: tuple[ArmVerdict, ...]) -> int | None:
