@@ -45,11 +45,10 @@ def test_the_three_arms_are_as_expected(
     assert [(arm.arm, arm.verdict) for arm in verdict.arms] == [
         ("clean", "stable"), ("contaminated", "diverged"), ("caching-off", "stable"),
     ]  # fmt: skip
-    (cell,) = verdict.arms[1].cells
-    assert cell.attribution == "contamination"
-    assert cell.pattern is not None
-    assert set(cell.pattern.reference_before or "") == {"A"}
-    assert cell.pattern.against_reference == "differs"
+    diverged = [cell for cell in verdict.arms[1].cells if cell.verdict == "diverged"]
+    assert len(diverged) >= 4
+    assert {cell.attribution for cell in diverged} == {"contamination"}
+    assert {cell.eligible for cell in verdict.arms[1].cells} == {"eligible"}
     assert "as expected" in real_run.stdout.lower()
 
 

@@ -72,6 +72,8 @@ def arm(name: str, cells: Sequence[CellVerdict]) -> ArmVerdict:
         inconclusive=0,
         cells=tuple(cells),
         findings=(),
+        intent=(),
+        memory=(),
         speculation="on",
         patch=None,
         expected=None,
