@@ -57,8 +57,17 @@ def engine() -> PreparedEngine:
 
 @pytest.fixture(scope="session")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The shipped definitions, with no run yet."""
-    folder = tmp_path_factory.mktemp("project")
+    """The shipped definitions, for runs of any kind."""
+    return _copied(tmp_path_factory.mktemp("project"))
+
+
+@pytest.fixture(scope="session")
+def real_project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The shipped definitions, for the one run of `real_run`."""
+    return _copied(tmp_path_factory.mktemp("real"))
+
+
+def _copied(folder: Path) -> Path:
     for name in ("arms", "launch_profiles"):
         shutil.copytree(PROJECT / name, folder / name)
     return folder
@@ -70,11 +79,11 @@ def newest_run(project: Path, experiment: str = "three-arm") -> RunStore:
 
 
 @pytest.fixture(scope="session")
-def real_run(engine: PreparedEngine, project: Path) -> subprocess.CompletedProcess[str]:
+def real_run(engine: PreparedEngine, real_project: Path) -> subprocess.CompletedProcess[str]:
     """`vllm-arms run three-arm` on the real vLLM: three server starts, six documents."""
     assert engine.version == "0.29.0"
     return subprocess.run(
-        [*COMMAND, "run", "three-arm", "--project", str(project)],
+        [*COMMAND, "run", "three-arm", "--project", str(real_project)],
         capture_output=True,
         text=True,
         timeout=1200,

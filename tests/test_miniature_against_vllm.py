@@ -48,11 +48,11 @@ def by_cell(verdict: RunVerdict) -> dict[tuple[str, str], Seen]:
 
 
 def test_both_engines_give_the_same_pattern_over_the_panel(
-    real_run: subprocess.CompletedProcess[str], project: Path, miniature_verdict: RunVerdict
+    real_run: subprocess.CompletedProcess[str], real_project: Path, miniature_verdict: RunVerdict
 ) -> None:
     """Verdicts, cached tokens and eligibility of every cell of three arms; printed side by side."""
     assert real_run.returncode == 0, real_run.stdout + real_run.stderr
-    real = by_cell(newest_run(project).read("verdicts.json", RunVerdict))
+    real = by_cell(newest_run(real_project).read("verdicts.json", RunVerdict))
     small = by_cell(miniature_verdict)
 
     for key, value in real.items():

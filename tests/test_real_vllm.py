@@ -36,11 +36,11 @@ def servers() -> list[int]:
 
 
 def test_the_three_arms_are_as_expected(
-    real_run: subprocess.CompletedProcess[str], project: Path
+    real_run: subprocess.CompletedProcess[str], real_project: Path
 ) -> None:
     """The contaminated arm diverges from its references; clean and caching-off do not."""
     assert real_run.returncode == 0, real_run.stdout + real_run.stderr
-    verdict = newest_run(project).read("verdicts.json", RunVerdict)
+    verdict = newest_run(real_project).read("verdicts.json", RunVerdict)
 
     assert [(arm.arm, arm.verdict) for arm in verdict.arms] == [
         ("clean", "stable"), ("contaminated", "diverged"), ("caching-off", "stable"),
@@ -53,11 +53,11 @@ def test_the_three_arms_are_as_expected(
 
 
 def test_cached_tokens_are_what_was_predicted_counted_and_answered(
-    real_run: subprocess.CompletedProcess[str], project: Path
+    real_run: subprocess.CompletedProcess[str], real_project: Path
 ) -> None:
     """Three sources, one number, on every probe of every cell."""
     assert real_run.returncode == 0
-    verdict = newest_run(project).read("verdicts.json", RunVerdict)
+    verdict = newest_run(real_project).read("verdicts.json", RunVerdict)
     probes = [probe for arm in verdict.arms for cell in arm.cells for probe in cell.probes]
 
     assert probes
@@ -66,11 +66,11 @@ def test_cached_tokens_are_what_was_predicted_counted_and_answered(
 
 
 def test_logs_metrics_and_raw_answers_of_three_starts_are_kept(
-    real_run: subprocess.CompletedProcess[str], project: Path
+    real_run: subprocess.CompletedProcess[str], real_project: Path
 ) -> None:
     """And the logs say what each arm's server did."""
     assert real_run.returncode == 0
-    store = newest_run(project)
+    store = newest_run(real_project)
     modes = {}
     for arm in ("clean", "contaminated", "caching-off"):
         log = scan([(store.root / "arms" / arm / "server.log").read_bytes()])
@@ -86,11 +86,11 @@ def test_logs_metrics_and_raw_answers_of_three_starts_are_kept(
 
 
 def test_analyze_judges_the_same_from_the_raw_files(
-    real_run: subprocess.CompletedProcess[str], project: Path
+    real_run: subprocess.CompletedProcess[str], real_project: Path
 ) -> None:
     """`analyze RUN` gives the stored verdict and its exit code."""
     assert real_run.returncode == 0
-    store = newest_run(project)
+    store = newest_run(real_project)
     done = subprocess.run(
         [*COMMAND, "analyze", str(store.root)], capture_output=True, text=True, check=False
     )
