@@ -41,8 +41,9 @@ check: .venv/.installed-dev  ## Formatting, lint, types, layers, docstrings of t
 	$(BIN)/lint-imports
 	$(BIN)/interrogate --quiet tests
 
-bench: .venv/.installed  ## Print what the orchestrator costs; needs the prepared engine
-	$(BIN)/python tests/bench_arms.py
+bench: .venv/.installed-dev  ## Print what the orchestrator costs, and how fast logs are scanned
+	$(BIN)/python -m tests.bench_scan
+	$(BIN)/python -m tests.bench_arms
 
 clean:  ## Remove .venv; prepared engines stay in the cache folder
 	rm -rf .venv

@@ -1,6 +1,6 @@
 """What the orchestrator costs: the three arms against the same work by a bare script.
 
-Prints figures and asserts none. `python tests/bench_arms.py [--quick]`; needs the prepared engine.
+Prints figures and asserts none. `python -m tests.bench_arms [--quick]`; about nine minutes, or five.
 
 The bare script starts the same servers with the same command lines, waits for /health, sends the
 same request bodies one after the other over one connection, and stops each server with SIGTERM,
