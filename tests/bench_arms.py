@@ -1,6 +1,6 @@
 """What the orchestrator costs: the three arms against the same work by a bare script.
 
-Prints figures and asserts none. `python -m tests.bench_arms [--quick]`; about nine minutes, or five.
+Prints figures and asserts none. `python -m tests.bench_arms [--quick]`; nine minutes, or five.
 
 The bare script starts the same servers with the same command lines, waits for /health, sends the
 same request bodies one after the other over one connection, and stops each server with SIGTERM,
@@ -17,6 +17,7 @@ import time
 from pathlib import Path
 
 import httpx
+import structlog
 from rich.console import Console
 
 from orchestrator.adapters.process_server import (
@@ -37,6 +38,7 @@ NOTHING = "import time; time.sleep(600)"
 
 def main() -> None:
     """All figures, cheapest first."""
+    structlog.configure(logger_factory=structlog.ReturnLoggerFactory())  # figures only
     selection = "quick" if "--quick" in sys.argv else "plain"
     help_s = [timed(["vllm-arms", "--help"]) for _ in range(5)]
     CONSOLE.print(f"vllm-arms --help: {statistics.median(help_s):.3f} s (median of 5)")
