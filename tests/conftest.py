@@ -98,6 +98,21 @@ def engine_python(engine: PreparedEngine) -> Path:
     return engine.python
 
 
+OTHER_PACKAGES = [Path(p) for p in os.environ.get("VLLM_ARMS_PACKAGES", "").split(os.pathsep) if p]
+"""Folders of other releases' vllm packages, each as RELEASE/vllm; none is needed."""
+
+
+@pytest.fixture(
+    params=[None, *OTHER_PACKAGES], ids=lambda p: p.parent.name if p is not None else "installed"
+)
+def released(request: pytest.FixtureRequest, engine: PreparedEngine) -> tuple[str, Path]:
+    """A release and its vllm package: the engine's own, and whichever others are at hand."""
+    if request.param is not None:
+        return request.param.parent.name, request.param
+    (package,) = engine.python.parent.parent.glob("lib/python*/site-packages/vllm")
+    return engine.version, package
+
+
 @pytest.fixture(scope="session")
 def tokenizer_file() -> Path:
     """The tokenizer that is trained on the shipped documents; needs no engine."""

@@ -1,7 +1,6 @@
 """Patches on the texts that they were written for, and on others."""
 
 import itertools
-import os
 from pathlib import Path
 
 import pytest
@@ -21,10 +20,6 @@ from tests.patching.shipped import (
     stop,
 )
 
-PACKAGES = [Path(p) for p in os.environ.get("VLLM_ARMS_PACKAGES", "").split(os.pathsep) if p]
-NO_PACKAGES = pytest.param(
-    None, marks=pytest.mark.skip(reason="VLLM_ARMS_PACKAGES names no unpacked vllm package")
-)
 NAMES = pytest.mark.parametrize("name", ["stop-at-every-boundary", "sham"])
 TEXTS = pytest.mark.parametrize("release", [*READ, MINIATURE])
 
@@ -174,12 +169,11 @@ def test_the_files_of_all_variants_are_asked_for() -> None:
     assert touched_files(shipped("sham")) == {SCHEDULER, MINIATURE_SCHEDULER}
 
 
+@pytest.mark.vllm
 @NAMES
-@pytest.mark.parametrize(
-    "package", PACKAGES or [NO_PACKAGES], ids=lambda p: p.parent.name if p else "none"
-)
-def test_whole_published_packages(name: str, package: Path) -> None:
+def test_whole_published_packages(name: str, released: tuple[str, Path]) -> None:
     """The anchors are where they are stated to be in the whole file, too."""
-    patched = apply_to(package, shipped(name), package.parent.name)
+    release, package = released
+    patched = apply_to(package, shipped(name), release)
 
     assert patched.provenance.read_for_release

@@ -28,14 +28,6 @@ from tests.prediction.sequences import OWN, random_cells
 
 SPLIT_CASES = int(os.environ.get("VLLM_ARMS_SPLIT_CASES", "20000"))
 CELLS = int(os.environ.get("VLLM_ARMS_CELLS", "150"))
-PACKAGES = [Path(p) for p in os.environ.get("VLLM_ARMS_PACKAGES", "").split(os.pathsep) if p]
-
-NO_PACKAGES = pytest.param(
-    None, marks=pytest.mark.skip(reason="VLLM_ARMS_PACKAGES names no unpacked vllm package")
-)
-OTHER_RELEASES = pytest.mark.parametrize(
-    "package", PACKAGES or [NO_PACKAGES], ids=lambda p: p.parent.name if p else "none"
-)
 
 SPLIT_OF_0_29_0 = "191c81559dd0"
 """First digits of the SHA-256 over the align-split function as vLLM 0.29.0 publishes it."""
@@ -104,29 +96,28 @@ def test_a_prediction_is_left_open_where_generated_tokens_may_decide(engine_pyth
     assert found_more > CELLS / 10
 
 
-@OTHER_RELEASES
-def test_the_split_of_another_release_follows_its_rule(package: Path) -> None:
+@pytest.mark.vllm
+def test_the_split_of_a_bare_package_follows_its_rule(released: tuple[str, Path]) -> None:
     """A folder of the package is enough: nothing of it is imported."""
+    release, package = released
     cases = split_panel(SPLIT_CASES, seed=31)
 
     source, scheduled = ask_split(OURS, cases, package=package)
 
-    assert source.version is not None
-    assert rule_of(source.version) in {r.rule for r in rules_giving(cases, scheduled)}
+    assert source.version == release
+    assert rule_of(release) in {r.rule for r in rules_giving(cases, scheduled)}
 
 
 @pytest.mark.vllm
-@OTHER_RELEASES
-def test_the_whole_scheduler_of_another_release_does_what_is_predicted(
-    package: Path, engine_python: Path
+def test_the_whole_scheduler_of_a_bare_package_does_what_is_predicted(
+    released: tuple[str, Path], engine_python: Path
 ) -> None:
     """Its Python files run on what is installed beside 0.29.0."""
-    source, _ = ask_split(OURS, [], package=package)
-    assert source.version is not None
-    differing, _, version = replayed_against_prediction(engine_python, package, source.version)
-    in_chats, _ = chats_against_prediction(engine_python, package, source.version)
+    release, package = released
+    differing, _, version = replayed_against_prediction(engine_python, package, release)
+    in_chats, _ = chats_against_prediction(engine_python, package, release)
 
-    assert (differing, in_chats, version) == ([], [], source.version)
+    assert (differing, in_chats, version) == ([], [], release)
 
 
 def replayed_against_prediction(
