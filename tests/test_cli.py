@@ -10,6 +10,7 @@ import pytest
 
 from orchestrator.adapters.run_store import RunStore
 from orchestrator.model.host import HostFacts, HostState, RunStart
+from orchestrator.model.ownership import Owner
 from tests.conftest import PROJECT, Call
 from tests.scenarios import Scenario
 from tests.test_run_store import NOW, store, stored  # noqa: F401 - fixtures
@@ -93,7 +94,11 @@ def add_start(run: RunStore) -> None:
     )  # fmt: skip
     state = HostState(memory_available_bytes=1, swap_free_bytes=0, shared_memory_files=0)
     start = RunStart(
-        started_at=NOW, command=("vllm-arms", "run", "small"), owner_pid=1, host=host, state=state
+        started_at=NOW,
+        command=("vllm-arms", "run", "small"),
+        owner=Owner(pid=1),
+        host=host,
+        state=state,
     )
     run.write("run.json", start)
 

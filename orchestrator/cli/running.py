@@ -1,6 +1,5 @@
 """`vllm-arms run`: everything wired together."""
 
-import os
 import shlex
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -15,6 +14,7 @@ from rich.text import Text
 from orchestrator.adapters.arm_server import ArmServer, running_arm_server
 from orchestrator.adapters.definition_files import Definitions
 from orchestrator.adapters.host_facts import host_facts, host_state
+from orchestrator.adapters.ownership import this_process
 from orchestrator.adapters.run_store import RunStore
 from orchestrator.cli.overlaying import Patches, check_patches, overlaid, read_patches
 from orchestrator.cli.planning import resolve_plan
@@ -87,7 +87,7 @@ def _begin(project: Path, plan: Plan) -> RunStore:
     start = RunStart(
         started_at=now,
         command=tuple(_command()),
-        owner_pid=os.getpid(),
+        owner=this_process(),
         host=host_facts(project),
         state=host_state(),
     )

@@ -3,6 +3,9 @@
 from datetime import datetime
 from typing import Literal
 
+from pydantic import AliasChoices, Field, field_validator
+
+from orchestrator.model.ownership import Owner
 from orchestrator.model.record import Record
 
 
@@ -38,9 +41,16 @@ class RunStart(Record):
 
     started_at: datetime
     command: tuple[str, ...]
-    owner_pid: int
+    owner: Owner = Field(validation_alias=AliasChoices("owner", "owner_pid"))
+    """Runs of version 0.1.0 told its process id alone, as `owner_pid`."""
+
     host: HostFacts
     state: HostState
+
+    @field_validator("owner", mode="before")
+    @classmethod
+    def _read_owner_pid(cls, value: object) -> object:
+        return {"pid": value} if isinstance(value, int) else value
 
 
 class RunEnd(Record):
