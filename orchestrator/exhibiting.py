@@ -7,6 +7,7 @@ decoded once more, and their candidates set side by side.
 from collections.abc import Iterator
 from typing import Protocol
 
+from orchestrator.comparing import rounding_of_shifts
 from orchestrator.decoding import decode
 from orchestrator.model.engine import EngineFacts
 from orchestrator.model.exchange import Exchange
@@ -134,12 +135,15 @@ def _compared(
     token: int, here: Standing | None, there: Standing | None, left: Position, right: Position
 ) -> Compared:
     if here is None or there is None:
-        return Compared(token_id=token, left=here, right=there, delta=None, relative_delta=None)
-    to_argmax = here.logprob - left.argmax.logprob
+        return Compared(
+            token_id=token, left=here, right=there, delta=None, relative_delta=None, moved=None
+        )
+    before, after = here.logprob - left.argmax.logprob, there.logprob - right.argmax.logprob
     return Compared(
         token_id=token,
         left=here,
         right=there,
         delta=there.logprob - here.logprob,
-        relative_delta=(there.logprob - right.argmax.logprob) - to_argmax,
+        relative_delta=after - before,
+        moved=abs(after - before) > rounding_of_shifts(left, right),
     )

@@ -37,6 +37,9 @@ class Compared:
     relative_delta: float | None
     """The same, of the distance to the most probable candidate."""
 
+    moved: bool | None
+    """The relative delta is more than rounding can make; as `Movement.moved` counts."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contrast:

@@ -68,8 +68,13 @@ def grid(arm: ArmVerdict) -> ArmGrid:
     return ArmGrid(
         arm=arm,
         sent="; ".join([_SENT[arm.cell], *filter(None, changes)]),
-        rows=tuple(_row(cell) for cell in arm.cells),
+        rows=tuple(sorted(map(_row, arm.cells), key=_place)),
     )
+
+
+def _place(row: GridRow) -> tuple[str, int]:
+    """By document and length: what belongs together stands together, not what was sent so."""
+    return row.cell.document, row.cell.a_tokens or 0
 
 
 def _row(cell: CellVerdict) -> GridRow:

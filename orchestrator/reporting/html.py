@@ -88,6 +88,7 @@ def html(plan: Plan, verdict: RunVerdict, exhibits: Exhibits, *, run: str) -> st
         colours=VARIANT_COLOURS,
         grids=grids,
         columns=_columns(grids),
+        reasons=list(dict.fromkeys(cell.reason for arm in verdict.arms for cell in arm.cells)),
         scans=[_drawn_scan(scan, plan.block_size_tokens) for scan in scans(plan, verdict)],
         scan_signs=SIGN,
         prices=priced,
@@ -113,7 +114,8 @@ def _drawn_scan(scan: Scan, block_tokens: int) -> DrawnScan:
 
 
 def _moved(arm: ArmVerdict, exhibit: ArmExhibit) -> MovedArm | None:
-    cells = [c for c in arm.cells if c.pattern is not None and c.pattern.difference is not None]
+    rows = [row.cell for row in grid(arm).rows]
+    cells = [c for c in rows if c.pattern is not None and c.pattern.difference is not None]
     if not cells:
         return None
     contrasts = {contrast.cell: contrast for contrast in exhibit.contrasts}

@@ -1,6 +1,7 @@
 """The outcome by the length of A, when a run has several lengths."""
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal
 
 from orchestrator.model.plan import ArmPlan, Plan
@@ -49,12 +50,38 @@ class ScanRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Flip:
+    """Two neighbouring lengths of A with another outcome."""
+
+    below: int
+    above: int
+    documents: int
+    """In how many of them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Scan:
     """One arm."""
 
     arm: str
     documents: tuple[str, ...]
     rows: tuple[ScanRow, ...]
+
+    @property
+    def flips(self) -> tuple[Flip, ...]:
+        """Wherever the outcome changes; a cell that is missing changes nothing."""
+        flips = [
+            Flip(
+                below=below.a_tokens,
+                above=above.a_tokens,
+                documents=sum(
+                    None not in pair and pair[0] != pair[1]
+                    for pair in zip(below.shapes, above.shapes, strict=True)
+                ),
+            )
+            for below, above in pairwise(self.rows)
+        ]
+        return tuple(flip for flip in flips if flip.documents)
 
 
 def scans(plan: Plan, verdict: RunVerdict) -> list[Scan]:

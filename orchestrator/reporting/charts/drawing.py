@@ -12,6 +12,12 @@ from markupsafe import Markup, escape
 
 INK, LINE, ACCENT, SOFT = "currentColor", "var(--line)", "var(--accent)", "var(--soft)"
 
+_FONT = "Arial"
+"""The renderer measures with its metrics; the page asks for it, or for one of the same widths."""
+
+_PADDING = {"left": 24, "right": 8, "top": 4, "bottom": 12}
+"""Pixels that a reader's wider font may need."""
+
 VARIANT_COLOURS = 8
 """Letters beyond the eighth take the colours again; the letter itself is always shown."""
 
@@ -39,11 +45,12 @@ def svg(drawing: Drawing, label: str) -> Markup:
         One `svg` element. Every text in it is escaped by the renderer.
     """
     styled = (
-        drawing.configure(background="transparent", aria=False, padding=4)
+        drawing.configure(background="transparent", aria=False, padding=_PADDING, font=_FONT)
         .configure_view(stroke=None)
         .configure_axis(
             labelColor=INK, titleColor=INK, domainColor=SOFT, tickColor=SOFT, gridColor=LINE,
-            labelFontSize=11, titleFontSize=12, titleFontWeight="normal", labelLimit=190,
+            labelFontSize=11, titleFontSize=12, titleFontWeight="normal", labelLimit=260,
+            titlePadding=10,
         )
         .configure_legend(
             labelColor=INK, titleColor=INK, labelFontSize=11, titleFontSize=12,

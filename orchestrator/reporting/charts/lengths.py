@@ -8,7 +8,7 @@ from markupsafe import Markup
 
 from orchestrator.reporting.charts.drawing import INK, LINE, chart_of, svg
 from orchestrator.reporting.prediction import MODULI
-from orchestrator.reporting.scan import SIGN, Scan, ScanRow, Shape
+from orchestrator.reporting.scan import SIGN, Scan, Shape
 
 _COLUMN_PX, _ROW_PX = 34, 24
 _SHAPES: tuple[Shape, ...] = tuple(SIGN)
@@ -26,7 +26,7 @@ def lengths_chart(scan: Scan, block_tokens: int) -> Markup:
         for document, shape in zip(scan.documents, row.shapes, strict=True)
         if shape is not None
     ]
-    flips: Rows = [{"a": names[row.a_tokens]} for row in _flips(scan)]
+    flips: Rows = [{"a": names[flip.above]} for flip in scan.flips]
     x = alt.X(
         "a:N",
         sort=list(names.values()),
@@ -46,8 +46,8 @@ def lengths_chart(scan: Scan, block_tokens: int) -> Markup:
     drawn = alt.layer(fills, signs, *([edges] if flips else [])).properties(
         width=alt.Step(_COLUMN_PX), height=alt.Step(_ROW_PX)
     )
-    told = ", ".join(str(row.a_tokens) for row in _flips(scan)) or "nowhere"
-    return svg(drawn, f"Outcome of {scan.arm} by length of A and document; flips at: {told}")
+    told = ", ".join(str(flip.above) for flip in scan.flips) or "nowhere"
+    return svg(drawn, f"Outcome of {scan.arm} by length of A and document; flips at {told}")
 
 
 def remainders_chart(scan: Scan) -> Markup | None:
@@ -87,15 +87,6 @@ def _remainders(scan: Scan) -> Iterator[dict[str, str | int]]:
                 "shape": only or "mixed",
                 "sign": SIGN[only] if only else "".join(SIGN[s] for s in _SHAPES if s in shapes),
             }
-
-
-def _flips(scan: Scan) -> list[ScanRow]:
-    """The first row of each new outcome."""
-    return [
-        row
-        for before, row in zip(scan.rows, scan.rows[1:], strict=False)
-        if before.shapes != row.shapes
-    ]
 
 
 def _column(a_tokens: int, block_tokens: int) -> str:

@@ -7,9 +7,9 @@ from markupsafe import Markup
 
 from orchestrator.model.exhibits import ArmExhibit
 from orchestrator.model.host import MemorySample
-from orchestrator.reporting.charts.drawing import chart_of, svg, variant_colour
+from orchestrator.reporting.charts.drawing import ACCENT, chart_of, svg
 
-_WIDTH_PX, _HEIGHT_PX = 420, 70
+_WIDTH_PX, _HEIGHT_PX = 230, 60
 _MOST_POINTS = 150
 """Of one line: more than its pixels can show apart; every n-th sample is drawn beyond that."""
 
@@ -21,26 +21,22 @@ def memory_chart(arms: Sequence[ArmExhibit]) -> Markup | None:
     rows = [row for arm in arms for row in _rows(arm)]
     if not rows:
         return None
-    names = list(dict.fromkeys(str(row["series"]) for row in rows))
-    lines = (
+    panels = (
         chart_of(rows)
-        .mark_line(strokeWidth=2)
+        .mark_line(strokeWidth=2, color=ACCENT)
         .encode(
             x=alt.X("at_s:Q", title="seconds from the server's start"),
-            y=alt.Y("gib:Q", title="GiB", axis=alt.Axis(tickCount=3)),
-            color=alt.Color(
-                "series:N",
-                title=None,
-                scale=alt.Scale(domain=names, range=[variant_colour(n) for n in range(len(names))]),
-                legend=alt.Legend(columns=1),
-            ),
-            strokeDash=alt.StrokeDash("series:N", title=None, sort=names),
+            y=alt.Y("gib:Q", title="GiB", scale=alt.Scale(zero=False), axis=alt.Axis(tickCount=3)),
         )
         .properties(width=_WIDTH_PX, height=_HEIGHT_PX)
-        .facet(row=alt.Row("arm:N", title=None, sort=None, header=alt.Header(labelAngle=0,
-               labelAlign="left", labelOrient="top")), spacing=12)
-    )  # fmt: skip
-    return svg(lines, f"Memory over time in {len(arms)} arms: {', '.join(names)}")
+        .facet(
+            row=alt.Row("arm:N", title=None, sort=[arm.arm for arm in arms]),
+            column=alt.Column("series:N", title=None, sort=[str(row["series"]) for row in rows]),
+            spacing=14,
+        )
+        .resolve_scale(y="independent")
+    )
+    return svg(panels, f"Memory over time in {len(arms)} arms, a panel an arm and kind of memory")
 
 
 def _rows(arm: ArmExhibit) -> Iterator[dict[str, str | float]]:
