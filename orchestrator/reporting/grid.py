@@ -1,7 +1,9 @@
 """Arms × repeats: which variant each repeat of B was, and how much of it came from the cache."""
 
 import string
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from orchestrator.model.experiment import CellKind
 from orchestrator.model.verdict import ArmVerdict, CellVerdict, ProbeResult
@@ -49,6 +51,9 @@ class ArmGrid:
     sent: str
     """What a measured cell consists of, in words."""
 
+    arguments: str
+    """Of its server's command, what the other arm's lacks; a changed value with its flag."""
+
     rows: tuple[GridRow, ...]
 
     @property
@@ -58,8 +63,14 @@ class ArmGrid:
         return alike[0] if alike else None
 
 
-def grid(arm: ArmVerdict) -> ArmGrid:
-    """One arm's part of the grid."""
+def grid(arm: ArmVerdict, argv: Sequence[str], usual: Sequence[str]) -> ArmGrid:
+    """One arm's part of the grid.
+
+    Args:
+        arm: As judged.
+        argv: Its server's command.
+        usual: The command of the arm that it is set beside.
+    """
     changes = [
         "prefix caching off" if arm.prefix_caching == "off" else "",
         "no speculation" if arm.speculation == "off" else "",
@@ -68,8 +79,17 @@ def grid(arm: ArmVerdict) -> ArmGrid:
     return ArmGrid(
         arm=arm,
         sent="; ".join([_SENT[arm.cell], *filter(None, changes)]),
+        arguments=" ".join(_added(argv, usual)),
         rows=tuple(sorted(map(_row, arm.cells), key=_place)),
     )
+
+
+def _added(argv: Sequence[str], usual: Sequence[str]) -> Iterator[str]:
+    for before, word in pairwise(["", *argv]):
+        if word not in usual:
+            if before.startswith("--") and before in usual:
+                yield before
+            yield word
 
 
 def _place(row: GridRow) -> tuple[str, int]:
