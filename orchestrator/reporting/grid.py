@@ -24,10 +24,10 @@ class Square:
     """Of its variant; `–` where the cell was not measured in full."""
 
     variant: int | None
-    """Number of the letter, from 0; `None` without one of the alphabet."""
+    """Number of the letter, from 0; `None`: it stands for nothing, and gets no colour."""
 
     cached: str
-    """Tokens from the cache; `unknown` where the answer does not say; empty for a reference."""
+    """Tokens from the cache; `?` where the answer does not say; empty for a reference."""
 
     unpredicted: bool
     """Another number of cached tokens had been predicted."""
@@ -104,7 +104,10 @@ def _row(cell: CellVerdict) -> GridRow:
     return GridRow(
         cell=cell,
         before=_references(None if seen is None else seen.reference_before),
-        repeats=tuple(_square(*pair) for pair in zip(letters, repeats, strict=True)),
+        repeats=tuple(
+            _square(letter, probe, void=cell.verdict == "inconclusive")
+            for letter, probe in zip(letters, repeats, strict=True)
+        ),
         after=_references(None if seen is None else seen.reference_after),
     )
 
@@ -116,12 +119,12 @@ def _references(letters: str | None) -> tuple[Square, ...]:
     )
 
 
-def _square(letter: str, probe: ProbeResult) -> Square:
+def _square(letter: str, probe: ProbeResult, *, void: bool) -> Square:
     cached, predicted = probe.cached_tokens, probe.predicted_cached_tokens
     return Square(
         letter=letter,
-        variant=_variant(letter),
-        cached="unknown" if cached is None else str(cached),
+        variant=None if void else _variant(letter),
+        cached="?" if cached is None else str(cached),
         unpredicted=None not in (cached, predicted) and cached != predicted,
     )
 
