@@ -54,6 +54,16 @@ class MovedArm:
     chart: Markup
     cells: tuple[MovedCell, ...]
 
+    @property
+    def opened(self) -> MovedCell:
+        """The one to show unfolded: where most candidates moved at the first token that differs."""
+        return max(self.cells, key=_moved_at_first)
+
+
+def _moved_at_first(moved: MovedCell) -> int:
+    rows = () if moved.contrast is None else moved.contrast.rows
+    return sum(row.moved is True for row in rows)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrawnScan:
