@@ -18,6 +18,8 @@ _WIDTH_PX, _ROW_PX = 440, 30
 Author = Literal["B alone", "A", "B", "the document"]
 _AUTHORS: tuple[Author, ...] = ("A", "B", "B alone", "the document")
 
+Rows = list[dict[str, str | int]]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrawnRequest:
@@ -35,8 +37,6 @@ def chunks_chart(requests: Sequence[DrawnRequest], block_tokens: int) -> Markup:
     """A line a request against the grid: chunks, restored blocks, saved and restored states."""
     order = [request.name for request in requests]
     grid = _grid(requests, block_tokens)
-    ticks = alt.Axis(grid=False, values=grid, labelOverlap=True)
-    x = alt.X("start:Q", title="tokens of the prompt", axis=ticks)
     y = alt.Y("request:N", sort=order, title=None)
     bars = [bar for request in requests for bar in _bars(request, block_tokens)]
     blocks = (
@@ -44,31 +44,47 @@ def chunks_chart(requests: Sequence[DrawnRequest], block_tokens: int) -> Markup:
         .mark_rule(color=SOFT, strokeDash=[2, 3])
         .encode(x="at:Q")
     )
-    parts = chart_of(bars).mark_bar(stroke=INK, strokeWidth=1).encode(
-        x, y, x2="end:Q",
-        fill=alt.Fill("writer:N", title="computed by", scale=alt.Scale(
-            domain=list(_AUTHORS), range=[variant_colour(n) for n in range(len(_AUTHORS))])),
-        fillOpacity=alt.FillOpacity("how:N", legend=None, scale=alt.Scale(
-            domain=["computed", "restored"], range=[1, 0.35])),
-    )  # fmt: skip
-    words = (
-        chart_of(bars).mark_text(fontSize=10, color=INK)
+    lengths = (
+        chart_of(bars)
+        .mark_text(fontSize=10, color=INK)
         .transform_calculate(middle="(datum.start + datum.end) / 2")
         .encode(x="middle:Q", y=y, text="label:N")
-    )  # fmt: skip
-    states = (
-        chart_of([s for r in requests for s in _states(r)])
-        .mark_point(filled=True, size=90, opacity=1, color=INK, stroke=LINE, yOffset=-_ROW_PX / 2.6)
-        .encode(
-            x="at:Q", y=y,
-            shape=alt.Shape("state:N", title="state", scale=alt.Scale(
-                domain=["saved", "restored"], range=["diamond", "triangle-down"])),
-        )
-    )  # fmt: skip
-    drawn = alt.layer(parts, blocks, words, states).properties(
+    )
+    states = [state for request in requests for state in _states(request)]
+    drawn = alt.layer(_parts(bars, grid, y), blocks, lengths, _marks(states, y)).properties(
         width=_WIDTH_PX, height=alt.Step(_ROW_PX)
     )
     return svg(drawn, f"Chunks of {', '.join(order)} against the grid of {block_tokens} tokens")
+
+
+def _parts(bars: Rows, grid: Sequence[int], y: alt.Y) -> alt.Chart:
+    """What each request computes, in full colour, and what it restores, pale."""
+    shown = {bar["writer"] for bar in bars}
+    colours = {
+        author: variant_colour(number)
+        for number, author in enumerate(_AUTHORS)
+        if author in shown
+    }  # fmt: skip
+    ticks = alt.Axis(grid=False, values=list(grid), labelOverlap=True)
+    drawn: alt.Chart = chart_of(bars).mark_bar(stroke=INK, strokeWidth=1).encode(
+        alt.X("start:Q", title="tokens of the prompt", axis=ticks), y, x2="end:Q",
+        fill=alt.Fill("writer:N", title="computed by",
+            scale=alt.Scale(domain=list(colours), range=list(colours.values()))),
+        fillOpacity=alt.FillOpacity("how:N", legend=None,
+            scale=alt.Scale(domain=["computed", "restored"], range=[1, 0.35])),
+    )  # fmt: skip
+    return drawn
+
+
+def _marks(states: Rows, y: alt.Y) -> alt.Chart:
+    """Where a state is saved, and where one is restored."""
+    shapes = alt.Scale(domain=["saved", "restored"], range=["diamond", "triangle-down"])
+    drawn: alt.Chart = (
+        chart_of(states)
+        .mark_point(filled=True, size=90, opacity=1, color=INK, stroke=LINE, yOffset=-_ROW_PX / 2.6)
+        .encode(x="at:Q", y=y, shape=alt.Shape("state:N", title="state", scale=shapes))
+    )
+    return drawn
 
 
 def _grid(requests: Sequence[DrawnRequest], block_tokens: int) -> list[int]:

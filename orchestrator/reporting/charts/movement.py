@@ -9,7 +9,9 @@ from markupsafe import Markup
 from orchestrator.model.verdict import CellVerdict
 from orchestrator.reporting.charts.drawing import ACCENT, LINE, chart_of, svg
 
-_STEP_PX = 17
+_STEP_PX, _WIDEST_PX = 17, 600
+"""Of one column, and of one panel: a long answer gets narrower columns, not a wider page."""
+
 _Measure = Literal["raw", "relative"]
 
 
@@ -46,12 +48,16 @@ def _rows(cell: CellVerdict) -> list[dict[str, str | int | float]]:
 
 def _panel(rows: list[dict[str, str | int | float]], measure: _Measure) -> alt.Chart:
     largest = max((float(row[measure]) for row in rows), default=0.0)
+    tokens = len({row["token"] for row in rows})
+    step_px = min(_STEP_PX, _WIDEST_PX / tokens) if tokens else _STEP_PX
     axis = alt.Axis(title=None) if measure == "raw" else None
     panel: alt.Chart = (
         chart_of(rows)
         .mark_rect(fill=ACCENT, stroke=LINE)
         .encode(
-            x=alt.X("token:O", title="generated token", axis=alt.Axis(labelAngle=0)),
+            x=alt.X(
+                "token:O", title="generated token", axis=alt.Axis(labelAngle=0, labelOverlap=True)
+            ),
             y=alt.Y("cell:N", axis=axis, sort=None),
             fillOpacity=alt.FillOpacity(
                 f"{measure}:Q",
@@ -61,5 +67,5 @@ def _panel(rows: list[dict[str, str | int | float]], measure: _Measure) -> alt.C
         )
     )
     return panel.properties(
-        title=f"{measure} Δ, darkest {largest:.3g}", width=alt.Step(_STEP_PX), height=alt.Step(15)
+        title=f"{measure} Δ, darkest {largest:.3g}", width=alt.Step(step_px), height=alt.Step(15)
     )
