@@ -9,7 +9,7 @@ from pathlib import Path
 from orchestrator.adapters.run_store import PACKED, RunStore, as_json, pack
 from orchestrator.errors import RunFolderError
 
-KEPT = ("plan.json", "run.json", "end.json", "verdicts.json")
+KEPT = ("plan.json", "run.json", "resumed.json", "end.json", "verdicts.json")
 KEPT_OF_ARM = (
     "launch.json", "engine.json", "outcome.json", "overlay.json", "metrics-end.txt",
     "server-info.json", "memory.jsonl", "server.log",

@@ -50,18 +50,49 @@ def main() -> int:
 
 @app.command()
 def run(
-    experiment: ExperimentArgument,
-    profile: ProfileOption = DEFAULT_PROFILE,
+    experiment: Annotated[
+        str | None, typer.Argument(help="Name of a file in arms/, or its path.")
+    ] = None,
+    profile: Annotated[
+        str | None,
+        typer.Option(
+            "--profile", "-p", help="Name in launch_profiles/.", show_default=DEFAULT_PROFILE
+        ),
+    ] = None,
     arm: ArmOption = None,
     quick: QuickOption = False,
     full: FullOption = False,
+    resume: Annotated[
+        str | None,
+        typer.Option(
+            "--resume",
+            metavar="RUN",
+            help="Keep the finished arms of this run, and run the others; what is not given is"
+            " taken from it.",
+        ),
+    ] = None,
     project: ProjectOption = Path(),
 ) -> None:
     """Run an experiment: fresh servers, probes, verdicts, report."""
+    from orchestrator.cli.planning import Wanted
+    from orchestrator.cli.resuming import earlier_run, wanted_again
     from orchestrator.cli.running import run_experiment
 
     selection = _selection(quick=quick, full=full)
-    raise typer.Exit(run_experiment(project, experiment, profile, selection, arm or []))
+    if resume is not None:
+        earlier = earlier_run(project, resume)
+        given = selection if quick or full else None
+        wanted = wanted_again(earlier, experiment, profile, given, tuple(arm or ()))
+        raise typer.Exit(run_experiment(project, wanted, earlier))
+    if experiment is None:
+        raise DefinitionError("EXPERIMENT", "Missing argument: name one, or a run with --resume")
+    wanted = Wanted(
+        experiment=experiment,
+        profile=profile or DEFAULT_PROFILE,
+        selection=selection,
+        arms=tuple(arm or ()),
+    )
+    raise typer.Exit(run_experiment(project, wanted, None))
 
 
 @app.command()
@@ -155,6 +186,45 @@ def predict(
         as_json=as_json,
     )
     print_predictions(project, question)
+
+
+@app.command("list")
+def list_runs(
+    experiment: Annotated[str | None, typer.Option(help="Only of this experiment.")] = None,
+    profile: Annotated[
+        str | None, typer.Option("--profile", "-p", help="Only on this one.")
+    ] = None,
+    result: Annotated[
+        str | None, typer.Option(help='Only what came to this, such as "as expected" or killed.')
+    ] = None,
+    since: Annotated[
+        str | None, typer.Option(metavar="DATE", help="Only from this on: 2026-11-30, in UTC.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="JSON lines, one a run.")] = False,
+    project: ProjectOption = Path(),
+) -> None:
+    """List the runs in runs/, newest first."""
+    from orchestrator.cli.listing import moment, print_list
+    from orchestrator.listing import Filter
+
+    wanted = Filter(
+        experiment=experiment,
+        profile=profile,
+        word=result,
+        since=None if since is None else moment(since),
+    )
+    print_list(project, wanted, as_json=as_json)
+
+
+@app.command()
+def show(
+    run: Annotated[str, typer.Argument(help="latest, a beginning of its name, or its folder.")],
+    project: ProjectOption = Path(),
+) -> None:
+    """Show what a run is, and what it came to."""
+    from orchestrator.cli.listing import print_run
+
+    print_run(project, run)
 
 
 @app.command("scan-log")

@@ -19,7 +19,7 @@ from orchestrator.adapters.process_server import environment
 from orchestrator.adapters.run_store import RunStore
 from orchestrator.model.patch import Patch
 from orchestrator.model.plan import ArmPlan, LaunchPlan, Plan
-from orchestrator.patching.applying import touched_files
+from orchestrator.patching.applying import Patched, touched_files
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,9 +53,20 @@ def check_patches(plan: Plan, patches: Patches) -> None:
         HostError: The engine's package cannot be found.
     """
     for arm in plan.arms:
-        if arm.patch is not None:
-            patch = patches.by_name[arm.patch]
-            apply_to(_package(arm, patch), patch, arm.declared.vllm_version)
+        patched_now(arm, patches)
+
+
+def patched_now(arm: ArmPlan, patches: Patches) -> Patched | None:
+    """What the arm's patch makes of what the engine holds now; `None` when it has no patch.
+
+    Raises:
+        DefinitionError: An anchor is not found exactly as often as stated.
+        HostError: The engine's package cannot be found.
+    """
+    if arm.patch is None:
+        return None
+    patch = patches.by_name[arm.patch]
+    return apply_to(_package(arm, patch), patch, arm.declared.vllm_version)
 
 
 @contextmanager

@@ -7,6 +7,8 @@ from rich.status import Status
 from rich.text import Text
 
 from orchestrator.model.outcome import Failed, Outcome
+from orchestrator.model.verdict import RunVerdict
+from orchestrator.reporting.terminal import table
 
 _PLAIN_INTERVAL_S = 10.0
 """Between two lines about one stage where nothing can be overwritten."""
@@ -63,6 +65,12 @@ class ConsoleProgress:
     def line(self, text: str) -> None:
         """A line of its own, for what is not about an arm."""
         self._say(text)
+
+    def result(self, verdict: RunVerdict) -> None:
+        """What the run came to."""
+        self._console.print(Text(f"server: {verdict.engine}"))
+        self._console.print(table(verdict))
+        self._say(verdict.sentence)
 
     def close(self) -> None:
         """Leave the terminal as it was."""

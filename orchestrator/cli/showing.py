@@ -15,6 +15,7 @@ from orchestrator.adapters.trimming import replacements, trim
 from orchestrator.cli.overlaying import check_patches, read_patches
 from orchestrator.cli.planning import engine_files, resolve_plan
 from orchestrator.cli.progress import terminal
+from orchestrator.cli.resuming import arms_made
 from orchestrator.errors import HostError
 from orchestrator.model.host import RunStart
 from orchestrator.model.plan import ArmPlan, CellPlan, Plan, Selection
@@ -139,7 +140,8 @@ def print_report(run: Path) -> None:
 
 def _report(store: RunStore, plan: Plan) -> str:
     start = store.read("run.json", RunStart)
-    return markdown(plan, judge_run(plan, store), command=shlex.join(start.command))
+    made = arms_made(plan, store)
+    return markdown(plan, judge_run(plan, store), command=shlex.join(start.command), made=made)
 
 
 def print_trimming(project: Path, run: Path, target: Path) -> None:

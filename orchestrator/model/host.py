@@ -41,11 +41,16 @@ class RunStart(Record):
 
     started_at: datetime
     command: tuple[str, ...]
+    """Makes such a run from nothing."""
+
     owner: Owner = Field(validation_alias=AliasChoices("owner", "owner_pid"))
     """Runs of version 0.1.0 told its process id alone, as `owner_pid`."""
 
     host: HostFacts
     state: HostState
+
+    nightly: str | None = None
+    """Name of the nightly that made the run; `None`: somebody ran it by hand."""
 
     @field_validator("owner", mode="before")
     @classmethod

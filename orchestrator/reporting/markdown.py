@@ -1,10 +1,12 @@
 """`report.md`."""
 
 import shlex
+from collections.abc import Sequence
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from orchestrator.model.plan import Plan
+from orchestrator.model.resumption import KeptArm
 from orchestrator.model.verdict import ArmVerdict, Difference, RunVerdict
 from orchestrator.pricing import advice, prices
 from orchestrator.reporting.rows import rows
@@ -39,13 +41,14 @@ def _ratio(ratio: float | None) -> str:
 _TEMPLATES.filters |= {"cell": _cell, "ms": _ms, "ratio": _ratio}
 
 
-def markdown(plan: Plan, verdict: RunVerdict, *, command: str) -> str:
+def markdown(plan: Plan, verdict: RunVerdict, *, command: str, made: Sequence[KeptArm] = ()) -> str:
     """The report of a run.
 
     Args:
         plan: What was meant to happen.
         verdict: What was concluded.
-        command: The command line that made the run.
+        command: The command line that makes such a run from nothing.
+        made: Of a resumed run: when and by which run each arm was made.
     """
     priced = () if plan.control is None else prices(verdict, plan.control)
     return _TEMPLATES.get_template("report.md.j2").render(
@@ -58,6 +61,7 @@ def markdown(plan: Plan, verdict: RunVerdict, *, command: str) -> str:
             (arm.name, _command(arm.launch.environment, arm.launch.argv)) for arm in plan.arms
         ],
         command=command,
+        made=made,
         eligible=_eligible(verdict.arms),
         scans=scans(plan, verdict),
         memory=_memory(verdict),
