@@ -20,7 +20,7 @@ from orchestrator.model.engine import EngineFacts
 from orchestrator.model.exchange import Exchange
 from orchestrator.model.host import MemorySample
 from orchestrator.model.outcome import Completed, Failed, Outcome, Stage
-from orchestrator.model.patch import Overlay, Removal
+from orchestrator.model.patch import SHAM, Overlay, Removal
 from orchestrator.model.plan import ArmPlan, Plan, ProbePlan
 from orchestrator.model.verdict import ArmVerdict, RunVerdict
 from orchestrator.patching.removal import OverlaidArm, judge_removal
@@ -29,9 +29,6 @@ from orchestrator.requesting import request_body
 from orchestrator.serverlog.scan import scan
 
 log = structlog.get_logger()
-
-SHAM = "sham"
-"""The patch that changes no meaning."""
 
 SERVER_INFO, METRICS_AT_THE_END = "server-info.json", "metrics-end.txt"
 PAGES = {SERVER_INFO: "/server_info?config_format=json", "metrics-ready.txt": "/metrics"}
