@@ -4,7 +4,7 @@ Each arm is one `with` block around one server. What an arm received is on disk 
 looks at it; the judgement reads it back from there, and `analyze` takes the same way.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
@@ -203,7 +203,21 @@ def judge_run(plan: Plan, stored: StoredRun) -> RunVerdict:
     Raises:
         RunFolderError: A part of an exchange is missing or cannot be read.
     """
-    verdict = judge(plan, [_stored_evidence(plan, arm, stored) for arm in plan.arms])
+    return judge_evidence(plan, stored_evidence(plan, stored), stored)
+
+
+def stored_evidence(plan: Plan, stored: StoredRun) -> list[ArmEvidence]:
+    """Every arm's evidence from what is on disk, in the order of the plan.
+
+    Raises:
+        RunFolderError: A part of an exchange is missing or cannot be read.
+    """
+    return [_stored_evidence(plan, arm, stored) for arm in plan.arms]
+
+
+def judge_evidence(plan: Plan, evidence: Sequence[ArmEvidence], stored: StoredRun) -> RunVerdict:
+    """Judge a run whose evidence was read already; `stored` tells what a patch loaded."""
+    verdict = judge(plan, evidence)
     removal = _removal(plan, verdict, stored)
     return verdict if removal is None else _with_removal(verdict, removal)
 

@@ -4,43 +4,64 @@ Readings that change from one start to the next (ports, free memory, the capacit
 how long a start took) are not among them: a key made of an unstable reading never matches.
 """
 
-import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 
 from orchestrator.model.comparison import FieldDifference, JudgedRun
 from orchestrator.model.plan import ArmPlan, Plan
 
 
+_ABSENT = "absent"
+
+
 def differences(
     run: JudgedRun, baseline: JudgedRun
 ) -> tuple[tuple[FieldDifference, ...], tuple[FieldDifference, ...]]:
-    """The fields that differ, and those that at least one side does not know."""
-    ours, theirs = dict(_fields(run)), dict(_fields(baseline))
+    """The fields that differ, and those that at least one side did not record."""
+    shared = {arm.name for arm in run.plan.arms} & {arm.name for arm in baseline.plan.arms}
+    ours, theirs = dict(_fields(run, shared)), dict(_fields(baseline, shared))
     pairs = [
-        FieldDifference(field=name, run=ours.get(name), baseline=theirs.get(name))
+        FieldDifference(field=name, run=ours.get(name, _ABSENT), baseline=theirs.get(name, _ABSENT))
         for name in dict.fromkeys([*ours, *theirs])
-        if ours.get(name) is None or ours.get(name) != theirs.get(name)
     ]
     unknown = tuple(pair for pair in pairs if pair.run is None or pair.baseline is None)
-    return tuple(pair for pair in pairs if pair not in unknown), unknown
+    return tuple(p for p in pairs if p not in unknown and p.run != p.baseline), unknown
 
 
-def _fields(run: JudgedRun) -> Iterator[tuple[str, str | None]]:
+def same_question(run: JudgedRun, baseline: JudgedRun) -> bool:
+    """Whether both asked the same of the same documents with the same patches.
+
+    Then verdicts, which compare answers within one start, may be set side by side across releases
+    where digests, hits and times may not.
+    """
+    return dict(_question(run)) == dict(_question(baseline))
+
+
+def _question(run: JudgedRun) -> Iterator[tuple[str, str | None]]:
+    yield from _experiment(run.plan)
+    for arm in run.plan.arms:
+        yield f"{arm.name}: patch", arm.patch
+
+
+def _fields(run: JudgedRun, arms: set[str]) -> Iterator[tuple[str, str | None]]:
     plan = run.plan
     yield from _experiment(plan)
+    yield "profile", plan.profile
     yield "engine", plan.engine
     yield "engine identity", plan.engine_identity
     yield "arms", ", ".join(arm.name for arm in plan.arms)
     for arm in plan.arms:
-        yield f"{arm.name}: flags", shlex.join(map(without_folders, _flags(arm)))
-        yield f"{arm.name}: environment", _environment(arm.launch.environment)
-        yield f"{arm.name}: patch", _patch(run, arm)
+        if arm.name in arms:
+            # Without the interpreter: which one it is, `engine identity` says.
+            for flag, value in _flags(arm.launch.argv[1:]).items():
+                yield f"{arm.name}: {flag}", value
+            for name, value in arm.launch.environment.items():
+                yield f"{arm.name}: {name}", ":".join(map(without_folders, value.split(":")))
+            yield f"{arm.name}: patch", _patch(run, arm)
     yield from run.pins.items()
 
 
 def _experiment(plan: Plan) -> Iterator[tuple[str, str]]:
     yield "experiment", plan.experiment
-    yield "profile", plan.profile
     yield "documents", ", ".join(f"{d.name} {d.sha256[:12]}" for d in plan.documents)
     lengths = ", ".join(map(str, plan.a_tokens))
     yield (
@@ -56,16 +77,17 @@ def _experiment(plan: Plan) -> Iterator[tuple[str, str]]:
     yield "seed", str(plan.seed)
 
 
-def _flags(arm: ArmPlan) -> tuple[str, ...]:
-    """Without the interpreter: which one it is, `engine identity` says."""
-    return arm.launch.argv[1:]
-
-
-def _environment(environment: Mapping[str, str]) -> str:
-    return " ".join(
-        f"{name}={':'.join(map(without_folders, value.split(':')))}"
-        for name, value in sorted(environment.items())
-    )
+def _flags(arguments: Sequence[str]) -> dict[str, str]:
+    """Each `--flag` with what follows it; what comes before the first one as `command`."""
+    flags: dict[str, list[str]] = {}
+    flag = "command"
+    for argument in arguments:
+        if argument.startswith("--"):
+            flag, equals, value = argument.partition("=")
+            flags.setdefault(flag, []).extend([value] if equals else [])
+        else:
+            flags.setdefault(flag, []).append(without_folders(argument))
+    return {flag: " ".join(values) or "given" for flag, values in flags.items()}
 
 
 def without_folders(argument: str) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from orchestrator.baselines.changes import cell_changes, digest_change, may_compare_digests
-from orchestrator.baselines.comparability import differences
+from orchestrator.baselines.comparability import differences, same_question
 from orchestrator.model.comparison import (
     CellChange,
     Comparison,
@@ -76,11 +76,9 @@ def _changes(run: JudgedRun, baseline: JudgedRun) -> Iterator[CellChange]:
 
 
 def _stopped_diverging(run: JudgedRun, baseline: JudgedRun) -> tuple[str, ...]:
-    """Controls that are stable now; also of runs that are not comparable otherwise.
-
-    A verdict compares answers within one start, so it may be set beside that of another release
-    where digests and times may not.
-    """
+    """Controls that are stable now; also on another release (`same_question`)."""
+    if not same_question(run, baseline):
+        return ()
     now = {arm.arm: arm for arm in run.verdict.arms}
     return tuple(
         then.arm
