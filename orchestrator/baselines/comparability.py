@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 from orchestrator.model.comparison import FieldDifference, JudgedRun
 from orchestrator.model.plan import ArmPlan, Plan
 
-
 _ABSENT = "absent"
 
 
