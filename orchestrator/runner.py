@@ -4,7 +4,7 @@ Each arm is one `with` block around one server. What an arm received is on disk 
 looks at it; the judgement reads it back from there, and `analyze` takes the same way.
 """
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
@@ -20,7 +20,7 @@ from orchestrator.model.engine import EngineFacts
 from orchestrator.model.exchange import Exchange
 from orchestrator.model.host import MemorySample
 from orchestrator.model.outcome import Completed, Failed, Outcome, Stage
-from orchestrator.model.patch import Overlay, Removal
+from orchestrator.model.patch import SHAM, Overlay, Removal
 from orchestrator.model.plan import ArmPlan, Plan, ProbePlan
 from orchestrator.model.resumption import Resumption
 from orchestrator.model.verdict import ArmVerdict, RunVerdict
@@ -30,9 +30,6 @@ from orchestrator.requesting import request_body
 from orchestrator.serverlog.scan import scan
 
 log = structlog.get_logger()
-
-SHAM = "sham"
-"""The patch that changes no meaning."""
 
 SERVER_INFO, METRICS_AT_THE_END = "server-info.json", "metrics-end.txt"
 PAGES = {SERVER_INFO: "/server_info?config_format=json", "metrics-ready.txt": "/metrics"}
@@ -226,7 +223,20 @@ def judge_run(plan: Plan, stored: StoredRun) -> RunVerdict:
     Raises:
         RunFolderError: A part of an exchange is missing or cannot be read.
     """
-    evidence = [_stored_evidence(plan, arm, stored) for arm in plan.arms]
+    return judge_evidence(plan, stored_evidence(plan, stored), stored)
+
+
+def stored_evidence(plan: Plan, stored: StoredRun) -> list[ArmEvidence]:
+    """Every arm's evidence from what is on disk, in the order of the plan.
+
+    Raises:
+        RunFolderError: A part of an exchange is missing or cannot be read.
+    """
+    return [_stored_evidence(plan, arm, stored) for arm in plan.arms]
+
+
+def judge_evidence(plan: Plan, evidence: Sequence[ArmEvidence], stored: StoredRun) -> RunVerdict:
+    """Judge a run whose evidence was read already; `stored` tells what a patch loaded."""
     verdict = judge(plan, evidence, resumption=stored.resumption())
     removal = _removal(plan, verdict, stored)
     return verdict if removal is None else _with_removal(verdict, removal)

@@ -135,6 +135,18 @@ def report(run: RunArgument) -> None:
 
 
 @app.command()
+def compare(
+    run: RunArgument,
+    baseline: Annotated[Path, typer.Argument(help="Folder of the run to hold it to.")],
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+) -> None:
+    """Set a run beside a baseline; refused where a field that matters differs."""
+    from orchestrator.cli.comparing import print_comparison
+
+    raise typer.Exit(print_comparison(run, baseline, as_json=as_json))
+
+
+@app.command()
 def trim(
     run: RunArgument,
     target: Annotated[Path, typer.Argument(help="A folder that does not exist yet.")],
