@@ -1,6 +1,7 @@
 """`runs/` as a whole: what is in it, `runs/latest`, `runs/index.html`."""
 
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -107,8 +108,13 @@ def read_entry(folder: Path, name: str) -> RunEntry:
         ),
         resumed=None if resumed is None else resumed.of,
         nightly=start.nightly,
-        report=next((report for report in _REPORTS if store.has(report)), None),
+        report=report_of(store),
     )  # fmt: skip
+
+
+def report_of(store: RunStore) -> str | None:
+    """The file of a run's report, the one that is easier to read first; `None`: it has none."""
+    return next((report for report in _REPORTS if store.has(report)), None)
 
 
 def point_latest(runs: Path, run: Path) -> None:
@@ -141,3 +147,23 @@ def write_index(runs: Path, page: str) -> None:
     except OSError as error:
         partial.unlink(missing_ok=True)
         raise HostError(f"cannot write {runs / INDEX}: {error}") from error
+
+
+def remove_run(runs: Path, name: str) -> None:
+    """Remove a run, and whatever an earlier removal that was killed has left.
+
+    It is out of the list at once: a half-removed run is never one.
+
+    Raises:
+        HostError: It cannot be removed.
+    """
+    folder = runs / name
+    try:
+        folder.rename(folder.with_name(f"{_DOOMED}{folder.name}"))
+        for doomed in folder.parent.glob(f"{_DOOMED}*"):
+            shutil.rmtree(doomed)
+    except OSError as error:
+        raise HostError(f"{folder} cannot be removed: {error}") from error
+
+
+_DOOMED = ".removed-"

@@ -1,12 +1,14 @@
 """The command line.
 
-Exit codes: 0 as expected, or not seen · 1 not as expected, affected · 2 usage or definition error
-· 3 inconclusive · 4 infrastructure failure · 130 interrupted, with everything torn down.
+Exit codes: 0 as expected, or not seen · 1 not as expected, affected, regressed · 2 usage or
+definition error · 3 inconclusive · 4 infrastructure failure · 70 a bug of ours · 130 interrupted,
+with everything torn down.
 
 Every command imports what it needs when it is called: `--help` must not wait for pydantic.
 """
 
 import sys
+import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -45,6 +47,9 @@ def main() -> int:
     except OrchestratorError as error:
         print(f"error: {error}", file=sys.stderr)  # noqa: T201 - the program's own voice
         return error.exit_code
+    except Exception:  # noqa: BLE001 - Python's own exit code would be 1, which says "affected"
+        traceback.print_exc()
+        return OrchestratorError.exit_code
     return 0
 
 
@@ -198,6 +203,19 @@ def predict(
         as_json=as_json,
     )
     print_predictions(project, question)
+
+
+@app.command()
+def nightly(
+    config: Annotated[
+        Path | None, typer.Argument(help="TOML file; nightly.toml of the project when not given.")
+    ] = None,
+    project: ProjectOption = Path(),
+) -> None:
+    """Run the experiments of a config, hold each to its baseline, print one line."""
+    from orchestrator.cli.nightly import run_nightly
+
+    raise typer.Exit(run_nightly(project, config or project / "nightly.toml"))
 
 
 @app.command("list")

@@ -5,18 +5,14 @@ from pathlib import Path
 
 from rich.text import Text
 
+from orchestrator.adapters.nightlies import nightly_names
 from orchestrator.adapters.run_store import RunStore
-from orchestrator.adapters.runs_folder import (
-    NIGHTLIES,
-    read_entry,
-    read_runs,
-    write_index,
-)
+from orchestrator.adapters.runs_folder import read_entry, read_runs, write_index
 from orchestrator.cli.progress import terminal
 from orchestrator.errors import DefinitionError
 from orchestrator.listing import Filter, named, selected
 from orchestrator.model.verdict import RunVerdict
-from orchestrator.reporting.index_page import index_page
+from orchestrator.reporting.pages import index_page
 from orchestrator.reporting.runs import run_lines, runs_table
 from orchestrator.reporting.terminal import table
 
@@ -89,6 +85,5 @@ def refresh_index(project: Path) -> None:
         HostError: It cannot be written.
     """
     runs = project / "runs"
-    summaries = (runs / NIGHTLIES).glob("*/summary.md")
-    nightlies = sorted((path.parent.name for path in summaries), reverse=True)
-    write_index(runs, index_page(read_runs(runs), nightlies, made_at=datetime.now(UTC)))
+    page = index_page(read_runs(runs), nightly_names(runs), made_at=datetime.now(UTC))
+    write_index(runs, page)

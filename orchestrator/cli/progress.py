@@ -18,10 +18,10 @@ _PLAIN_WIDTH = 120
 """Columns of a table that goes into a file or a pipe."""
 
 
-def terminal() -> Console:
-    """Standard output; as wide as a table needs where it is no terminal."""
-    console = Console()
-    return console if console.is_terminal else Console(width=_PLAIN_WIDTH)
+def terminal(*, errors: bool = False) -> Console:
+    """Standard output or error; as wide as a table needs where it is no terminal."""
+    console = Console(stderr=errors)
+    return console if console.is_terminal else Console(stderr=errors, width=_PLAIN_WIDTH)
 
 
 class ConsoleProgress:
