@@ -54,9 +54,11 @@ class Definitions:
         base_path = _find(self._profiles, str(base), "launch profile")
         values = self._extended(base_path, [*extending, path])
         for key, value in own.items():
-            old = values.get(key)
-            merge = isinstance(old, dict) and isinstance(value, dict)
-            values[key] = {**old, **value} if merge else value
+            inherited = values.get(key)
+            if isinstance(inherited, dict) and isinstance(value, dict):
+                values[key] = {**inherited, **value}
+            else:
+                values[key] = value
         return values
 
     def documents(self, experiment: Experiment) -> dict[str, Document]:
