@@ -11,7 +11,6 @@ from orchestrator.adapters.ownership import alive
 from orchestrator.adapters.run_store import RunStore
 from orchestrator.errors import HostError, RunFolderError
 from orchestrator.listing import LATEST, state_of
-from orchestrator.model.host import RunEnd, RunStart
 from orchestrator.model.plan import Selection
 from orchestrator.model.record import Record
 from orchestrator.model.run_entry import ArmEntry, Listing, RunEntry, UnreadableRun
@@ -88,8 +87,8 @@ def read_entry(folder: Path, name: str) -> RunEntry:
     """
     store = RunStore.open(folder)
     plan = store.read("plan.json", _PlanPart)
-    start = store.read("run.json", RunStart)
-    end = store.read("end.json", RunEnd) if store.has("end.json") else None
+    start = store.start()
+    end = store.end()
     judged = store.read("verdicts.json", _VerdictPart) if store.has("verdicts.json") else None
     resumed = store.resumption()
     return RunEntry(

@@ -34,9 +34,9 @@ def cell_changes(run: CellVerdict, baseline: CellVerdict) -> Iterator[CellChange
     elif ours != theirs:
         lost = any(a < b for a, b in zip(_known(ours), _known(theirs), strict=False))
         yield changed("cached tokens", _listed(ours), _listed(theirs), "worse" if lost else "other")
-    slower = _prefill_change(run, baseline)
-    if slower is not None:
-        yield changed("prefill time", *slower, "other")
+    moved = _prefill_change(run, baseline)
+    if moved is not None:
+        yield changed("prefill time", *moved, "remark")
 
 
 def told(cell: CellVerdict) -> str:
@@ -70,7 +70,7 @@ def _prefill_change(run: CellVerdict, baseline: CellVerdict) -> tuple[str, str] 
     """The medians of the repeats after the first, where they are further apart than noise.
 
     The noise is that of the repeats of both cells, each on one start. What differs between two
-    starts of the same server is not in it: a change is reported, and is no regression.
+    starts of the same server is not in it (`docs/baselines.md`): a change is only remarked on.
     """
     ours, theirs = _later_prefill_s(run), _later_prefill_s(baseline)
     if min(len(ours), len(theirs)) < _FEWEST_READINGS:
@@ -79,7 +79,8 @@ def _prefill_change(run: CellVerdict, baseline: CellVerdict) -> tuple[str, str] 
     noise = math.hypot(_spread(ours), _spread(theirs))
     if abs(here - there) <= NOISE_FACTOR * noise:
         return None
-    return f"{1000 * here:.1f} ms", f"{1000 * there:.1f} ms"
+    word = "slower" if here > there else "faster"
+    return f"{1000 * here:.1f} ms, {word}", f"{1000 * there:.1f} ms"
 
 
 def _later_prefill_s(cell: CellVerdict) -> list[float]:

@@ -103,7 +103,7 @@ def _result(
     unsure = any(arm.verdict == "inconclusive" for arm in run.verdict.arms)
     if "cannot say" in effects or unsure:
         return "inconclusive"
-    return "changed" if changes else "unchanged"
+    return "changed" if "other" in effects else "unchanged"
 
 
 def _sentence(
@@ -121,6 +121,13 @@ def _sentence(
         "failed": run.verdict.sentence,
     }.get(result) or _counted(changes, result, cells)
     parts = [f"{result.capitalize()}: {told.rstrip('.')}."]
+    moved = [change.run for change in changes if change.what == "prefill time"]
+    if moved:
+        slower = sum(text.endswith("slower") for text in moved)
+        parts.append(
+            f"Prefill time is beyond the noise between repeats in {len(moved)} of {cells} cells,"
+            f" slower in {slower}."
+        )
     if fixed:
         parts.append(_perhaps_fixed(run, baseline, fixed))
     return " ".join(parts)
@@ -134,11 +141,13 @@ def _differing(differing: Sequence[FieldDifference]) -> str:
     )
 
 
+_DECISIVE = {"regressed": "worse", "inconclusive": "cannot say", "changed": "other"}
+
+
 def _counted(changes: Sequence[CellChange], result: ComparisonResult, cells: int) -> str:
-    if not changes:
+    listed = [change for change in changes if change.effect == _DECISIVE[result]]
+    if not listed:
         return f"{cells} cells compared, and not all of them were conclusive"
-    wanted = {"regressed": "worse", "inconclusive": "cannot say"}.get(result)
-    listed = [change for change in changes if wanted in (None, change.effect)] or list(changes)
     first = listed[0]
     kinds = list(dict.fromkeys(change.what for change in listed))
     counts = ", ".join(f"{sum(c.what == kind for c in listed)} × {kind}" for kind in kinds)

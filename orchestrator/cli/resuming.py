@@ -40,7 +40,7 @@ def earlier_run(project: Path, text: str) -> Earlier:
         RunFolderError: It cannot be read.
     """
     store = RunStore.open(find_run(project, text))
-    start = store.read("run.json", RunStart)
+    start = store.start()
     name = run_name(project, store.root)
     if not store.has("end.json") and alive(start.owner) == "alive":
         raise DefinitionError(

@@ -21,6 +21,7 @@ from orchestrator.cli.listing import refresh_index
 from orchestrator.cli.overlaying import Patches, check_patches, overlaid, read_patches
 from orchestrator.cli.planning import Wanted, resolve_plan
 from orchestrator.cli.progress import ConsoleProgress, terminal
+from orchestrator.cli.reporting import page
 from orchestrator.cli.resuming import Earlier, arms_made, take_over, what_to_keep
 from orchestrator.cli.signals import interruptible
 from orchestrator.errors import HostError, InterruptedRunError, OrchestratorError
@@ -149,10 +150,11 @@ def _execute(begun: Begun, progress: ConsoleProgress, start_server: StartServer)
     made = arms_made(plan, store)
     report = markdown(plan, verdict, command=shlex.join(begun.command), made=made)
     store.write_text("report.md", report)
+    store.write_text("report.html", page(plan, verdict, store))
     _end(store, "finished", verdict.exit_code, verdict.sentence)
     log.info("run.finished", result=verdict.result, exit_code=verdict.exit_code)
     progress.result(verdict)
-    progress.line(f"report: {store.root / 'report.md'}")
+    progress.line(f"report: {store.root / 'report.html'}")
     return verdict
 
 

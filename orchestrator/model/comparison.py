@@ -13,7 +13,8 @@ ComparisonResult = Literal[
     "unchanged", "changed", "regressed", "inconclusive", "failed", "not comparable"
 ]
 What = Literal["verdict", "cached tokens", "prefill time", "digests"]
-Effect = Literal["worse", "other", "cannot say"]
+Effect = Literal["worse", "other", "cannot say", "remark"]
+"""A remark changes no result."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from orchestrator.model.comparison import CellChange, FieldDifference
 
-_STYLES = {"worse": "bold red", "cannot say": "yellow", "other": ""}
+_STYLES = {"worse": "bold red", "cannot say": "yellow", "other": "", "remark": "dim"}
 
 
 def field_table(fields: Sequence[FieldDifference]) -> Table:
