@@ -40,7 +40,10 @@ def _differences(where: str, earlier: object, now: object) -> Iterator[str]:
         for key in dict.fromkeys((*earlier, *now)):
             inner = f"{where}.{key}" if where else str(key)
             yield from _differences(inner, earlier.get(key), now.get(key))
-    elif isinstance(earlier, tuple) and isinstance(now, tuple) and len(earlier) == len(now):
+    elif isinstance(earlier, tuple) and isinstance(now, tuple):
+        if len(earlier) != len(now):
+            yield f"{where}: {len(earlier)} → {len(now)} entries"
+            return
         for number, (left, right) in enumerate(zip(earlier, now, strict=True)):
             yield from _differences(f"{where}.{number}", left, right)
     elif earlier != now:
