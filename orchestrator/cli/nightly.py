@@ -147,10 +147,15 @@ def _remove_old(night: _Night) -> list[str]:
     config, runs = night.checked.config, night.project / "runs"
     if config.keep_runs is None:
         return []
-    baselines = {run_name(night.project, night.project / e.baseline) for e in config.entries}
+    old = superfluous(
+        read_runs(runs).runs,
+        keep=config.keep_runs,
+        baselines={run_name(night.project, night.project / e.baseline) for e in config.entries},
+        tonight=night.name,
+    )
     removed = []
     try:
-        for run in superfluous(read_runs(runs).runs, keep=config.keep_runs, baselines=baselines):
+        for run in old:
             remove_run(runs, run.name)
             removed.append(run.name)
     except HostError as error:

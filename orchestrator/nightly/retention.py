@@ -7,23 +7,25 @@ from orchestrator.model.run_entry import RunEntry
 
 
 def superfluous(
-    runs: Iterable[RunEntry], *, keep: int, baselines: Collection[str]
+    runs: Iterable[RunEntry], *, keep: int, baselines: Collection[str], tonight: str
 ) -> list[RunEntry]:
     """What nightlies made of each experiment and profile beyond the newest `keep`, oldest first.
 
-    Never the newest run of an experiment and profile, a run that somebody made by hand, a
-    baseline, or a run that may still be going on.
+    Never the newest run of an experiment and profile, a run of this night, one that somebody made
+    by hand, a baseline, or one that may still be going on.
 
     Args:
         runs: All that is in `runs/`.
         keep: At least 1.
         baselines: Names of runs.
+        tonight: Name of the nightly whose page has just been told of its runs.
     """
     return [
         run
         for history in histories(runs)
         for run in [run for run in history.runs if run.nightly is not None][:-keep]
         if run is not history.runs[-1]
+        and run.nightly != tonight
         and run.name not in baselines
         and run.state not in ("running", "unknown")
     ]
