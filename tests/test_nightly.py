@@ -3,14 +3,16 @@
 import re
 import shutil
 import subprocess
+import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from orchestrator.adapters.definition_files import Definitions, validated
 from orchestrator.adapters.nightlies import only_nightly
 from orchestrator.adapters.runs_folder import read_runs
-from orchestrator.model.nightly import Nightly
+from orchestrator.model.nightly import GRAVITY, Nightly, NightlyConfig
 from orchestrator.model.run_entry import Listing
 from tests.conftest import COMMAND, PROJECT, Call
 
@@ -193,6 +195,27 @@ def test_it_stops_after_a_failure_where_the_config_says_so_and_removes_old_runs(
     assert [(run.profile, run.nightly == night.record.name) for run in left] == [
         ("miniature", True), ("second", False),
     ]  # fmt: skip
+
+
+def test_the_config_in_the_documentation_is_one() -> None:
+    """Who copies it gets no error but for the baselines, which are the reader's own."""
+    text = (PROJECT / "docs" / "nightly.md").read_text(encoding="utf-8")
+    (shown,) = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
+
+    config = validated(Path("nightly.toml"), tomllib.loads(shown), NightlyConfig)
+
+    for entry in config.entries:
+        asked = Definitions(PROJECT).experiment(entry.experiment)
+        assert set(entry.arms) <= {arm.name for arm in asked.arms}
+        assert Definitions(PROJECT).profile(entry.profile).name == entry.profile
+
+
+def test_every_word_is_explained_in_the_documentation() -> None:
+    """With its exit code."""
+    text = (PROJECT / "docs" / "nightly.md").read_text(encoding="utf-8")
+
+    for word in GRAVITY:
+        assert f"\n| `{word}` |" in text
 
 
 @pytest.mark.parametrize(
