@@ -67,7 +67,7 @@ def run_nightly(project: Path, config_file: Path) -> int:
         )
         page = save_nightly(project / "runs", nightly, nightly_page(nightly))
         refresh_index(project)
-    terminal().out(nightly_line(nightly, str(page)), highlight=False)
+    terminal().out(nightly_line(nightly, str(page.resolve())), highlight=False)
     if interruption is not None:
         raise interruption
     return nightly.exit_code
