@@ -77,7 +77,7 @@ def main() -> int:
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     try:
         with httpx.Client(
-            base_url=options.base_url, timeout=options.timeout, headers=headers
+            base_url=options.base_url, timeout=options.timeout, headers=headers, trust_env=False
         ) as http:
             server = look_at(http, options.model)
             print(f"cell     {cell['arm']}, {cell['cell']}")
@@ -92,8 +92,9 @@ def main() -> int:
 def arguments(cell: dict[str, Any]) -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(
-        description=(__doc__ or "").partition("\n\n")[0],
-        epilog=f"The run's server was started with: {cell['launch']}",
+        description=__doc__,
+        epilog=f"The run's server was started with:\n\n{cell['launch']}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--base-url", default="http://127.0.0.1:8000", help="%(default)s")
     parser.add_argument("--model", help="served model name; default: the first of /v1/models")
