@@ -421,6 +421,7 @@ def test_the_program_finds_on_a_fresh_miniature_what_the_run_found(
     for code, output in outcomes:
         assert code == 1, output
         assert "DIVERGED: B2 differs from its reference, first at generated token 0" in output
+        assert "prefix caching on\n" in output
         assert "letters here:       AAA | ABBBBBBBBB | AAA\n" in output
         assert "letters in the run: AAA | ABBBBBBBBB | AAA\n" in output
         assert "digests: the same as in the run" in output
