@@ -20,7 +20,6 @@ from orchestrator.model.experiment import Expectation
 from orchestrator.model.outcome import Failed, Outcome
 from orchestrator.model.verdict import ArmVerdict, CellVerdict, RunVerdict
 
-
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """The complement of XML 1.0's `Char`: an escape sequence of a terminal cannot be written even
 escaped."""
