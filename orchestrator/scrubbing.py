@@ -95,7 +95,8 @@ class Scrubber:
 
     def __init__(self, known: Mapping[str, str], rules: Iterable[Rule] = SECRETS) -> None:
         """Longer known texts go first: a project may lie in a home folder."""
-        self._known = sorted(known.items(), key=lambda item: -len(item[0]))
+        texts = [item for item in known.items() if item[0]]  # a host may have no name
+        self._known = sorted(texts, key=lambda item: -len(item[0]))
         self._rules = tuple(rules)
         stand_ins = [*known.values(), *(rule.stand_in for rule in self._rules)]
         self.counts: dict[str, int] = dict.fromkeys(stand_ins, 0)

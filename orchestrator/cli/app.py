@@ -45,6 +45,7 @@ class ReportFormat(StrEnum):
     MARKDOWN = "md"
     HTML = "html"
     JUNIT = "junit"
+    COMMENT = "comment"
 
 
 DEFAULT_PROFILE = "vllm-cpu-tiny-hybrid"
@@ -145,10 +146,32 @@ def analyze(run: RunArgument) -> None:
 def report(
     run: RunArgument,
     form: Annotated[
-        ReportFormat, typer.Option("--format", help="Markdown, one HTML page, or JUnit XML.")
+        ReportFormat,
+        typer.Option(
+            "--format", help="Markdown, one HTML page, JUnit XML, or a comment for upstream."
+        ),
     ] = ReportFormat.MARKDOWN,
+    bundle: Annotated[
+        Path | None, typer.Option(help="With the comment: write the raw data as .tar.xz.")
+    ] = None,
+    repro: Annotated[
+        Path | None, typer.Option(help="With the comment: write a .py that repeats one cell.")
+    ] = None,
+    raw_data: Annotated[
+        str | None, typer.Option("--raw-data", help="With the comment: where the data will be.")
+    ] = None,
+    project: ProjectOption = Path(),
 ) -> None:
     """Print a run's report, made anew from its raw files."""
+    if form is ReportFormat.COMMENT:
+        from orchestrator.cli.sharing import print_comment
+
+        print_comment(project, run, bundle=bundle, repro=repro, raw_data=raw_data)
+        return
+    if any(option is not None for option in (bundle, repro, raw_data)):
+        raise DefinitionError(
+            "--bundle, --repro, --raw-data", "go with a comment: add --format comment"
+        )
     from orchestrator.cli.reporting import print_report
 
     print_report(run, form)

@@ -10,7 +10,6 @@ from orchestrator.baselines.comparison import compare_runs
 from orchestrator.cli.progress import terminal
 from orchestrator.judging.measured import ArmEvidence
 from orchestrator.model.comparison import JudgedRun
-from orchestrator.model.host import RunStart
 from orchestrator.model.plan import Plan
 from orchestrator.reporting.comparison import change_table, field_table
 from orchestrator.runner import judge_evidence, stored_evidence
@@ -69,11 +68,12 @@ def judged_run(folder: Path) -> JudgedRun:
 
 
 def _pins(store: RunStore) -> dict[str, str | None]:
-    host = store.read("run.json", RunStart).host
+    host = store.start().host
     return {
         "architecture": host.architecture,
         "processor": host.cpu,
         "logical processors": str(host.cpus),
+        "GPU driver": host.gpu_driver,
     }
 
 

@@ -37,6 +37,8 @@ def _report(plan: Plan, verdict: RunVerdict, store: RunStore, form: ReportFormat
             return page(plan, verdict, store)
         case ReportFormat.JUNIT:
             return junit(verdict, {arm.name: store.outcome(arm.name) for arm in plan.arms})
+        case ReportFormat.COMMENT:
+            raise AssertionError(form)  # `cli/sharing.py` prints it, with what goes along
 
 
 def page(plan: Plan, verdict: RunVerdict, store: RunStore) -> str:

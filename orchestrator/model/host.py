@@ -24,6 +24,9 @@ class HostFacts(Record):
 
     memory_bytes: int
 
+    gpu_driver: str | None = None
+    """Version of the NVIDIA kernel module; `none` without one. Runs of 0.1.0 did not record it."""
+
 
 class HostState(Record):
     """What may change during a run."""

@@ -1,7 +1,9 @@
 """Arms × repeats: which variant each repeat of B was, and how much of it came from the cache."""
 
 import string
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from orchestrator.model.experiment import CellKind
 from orchestrator.model.verdict import ArmVerdict, CellVerdict, ProbeResult
@@ -22,10 +24,10 @@ class Square:
     """Of its variant; `–` where the cell was not measured in full."""
 
     variant: int | None
-    """Number of the letter, from 0; `None` without one of the alphabet."""
+    """Number of the letter, from 0; `None`: it stands for nothing, and gets no colour."""
 
     cached: str
-    """Tokens from the cache; `unknown` where the answer does not say; empty for a reference."""
+    """Tokens from the cache; `?` where the answer does not say; empty for a reference."""
 
     unpredicted: bool
     """Another number of cached tokens had been predicted."""
@@ -49,6 +51,9 @@ class ArmGrid:
     sent: str
     """What a measured cell consists of, in words."""
 
+    arguments: str
+    """Of its server's command, what the other arm's lacks; a changed value with its flag."""
+
     rows: tuple[GridRow, ...]
 
     @property
@@ -58,8 +63,14 @@ class ArmGrid:
         return alike[0] if alike else None
 
 
-def grid(arm: ArmVerdict) -> ArmGrid:
-    """One arm's part of the grid."""
+def grid(arm: ArmVerdict, argv: Sequence[str], usual: Sequence[str]) -> ArmGrid:
+    """One arm's part of the grid.
+
+    Args:
+        arm: As judged.
+        argv: Its server's command.
+        usual: The command of the arm that it is set beside.
+    """
     changes = [
         "prefix caching off" if arm.prefix_caching == "off" else "",
         "no speculation" if arm.speculation == "off" else "",
@@ -68,8 +79,17 @@ def grid(arm: ArmVerdict) -> ArmGrid:
     return ArmGrid(
         arm=arm,
         sent="; ".join([_SENT[arm.cell], *filter(None, changes)]),
+        arguments=" ".join(_added(argv, usual)),
         rows=tuple(sorted(map(_row, arm.cells), key=_place)),
     )
+
+
+def _added(argv: Sequence[str], usual: Sequence[str]) -> Iterator[str]:
+    for before, word in pairwise(["", *argv]):
+        if word not in usual:
+            if before.startswith("--") and before in usual:
+                yield before
+            yield word
 
 
 def _place(row: GridRow) -> tuple[str, int]:
@@ -84,7 +104,10 @@ def _row(cell: CellVerdict) -> GridRow:
     return GridRow(
         cell=cell,
         before=_references(None if seen is None else seen.reference_before),
-        repeats=tuple(_square(*pair) for pair in zip(letters, repeats, strict=True)),
+        repeats=tuple(
+            _square(letter, probe, void=cell.verdict == "inconclusive")
+            for letter, probe in zip(letters, repeats, strict=True)
+        ),
         after=_references(None if seen is None else seen.reference_after),
     )
 
@@ -96,12 +119,12 @@ def _references(letters: str | None) -> tuple[Square, ...]:
     )
 
 
-def _square(letter: str, probe: ProbeResult) -> Square:
+def _square(letter: str, probe: ProbeResult, *, void: bool) -> Square:
     cached, predicted = probe.cached_tokens, probe.predicted_cached_tokens
     return Square(
         letter=letter,
-        variant=_variant(letter),
-        cached="unknown" if cached is None else str(cached),
+        variant=None if void else _variant(letter),
+        cached="?" if cached is None else str(cached),
         unpredicted=None not in (cached, predicted) and cached != predicted,
     )
 

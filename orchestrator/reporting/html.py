@@ -10,7 +10,7 @@ from markupsafe import Markup
 from orchestrator.model.exhibits import ArmExhibit, Contrast, Exhibits
 from orchestrator.model.plan import Plan
 from orchestrator.model.resumption import KeptArm
-from orchestrator.model.verdict import ArmVerdict, CellVerdict, RunVerdict
+from orchestrator.model.verdict import CellVerdict, RunVerdict
 from orchestrator.pricing import advice, prices
 from orchestrator.reporting.charts.drawing import VARIANT_COLOURS
 from orchestrator.reporting.charts.lengths import lengths_chart, remainders_chart
@@ -88,7 +88,7 @@ def html(
         belongs there.
     """
     priced = () if plan.control is None else prices(verdict, plan.control)
-    grids = [grid(arm) for arm in verdict.arms]
+    grids = _grids(plan, verdict)
     return _TEMPLATES.get_template("report.html.j2").render(
         plan=plan,
         run=run,
@@ -104,13 +104,19 @@ def html(
         scan_signs=SIGN,
         prices=priced,
         advice=advice(priced) if priced else None,
-        moved=[moved for moved in map(_moved, verdict.arms, exhibits.arms) if moved is not None],
+        moved=[moved for moved in map(_moved, grids, exhibits.arms) if moved is not None],
         origins=origin_pictures(plan),
         prefill=prefill_chart(verdict),
         memory=memory_chart(exhibits.arms),
         command=shlex.join(exhibits.start.command),
         launches=[(arm.arm, _launch(plan, arm)) for arm in exhibits.arms],
     )
+
+
+def _grids(plan: Plan, verdict: RunVerdict) -> list[ArmGrid]:
+    commands = {arm.name: arm.launch.argv for arm in plan.arms}
+    usual = commands[plan.control or plan.arms[0].name]
+    return [grid(arm, commands[arm.arm], usual) for arm in verdict.arms]
 
 
 def _columns(grids: list[ArmGrid]) -> int:
@@ -124,14 +130,14 @@ def _drawn_scan(scan: Scan, block_tokens: int) -> DrawnScan:
     )
 
 
-def _moved(arm: ArmVerdict, exhibit: ArmExhibit) -> MovedArm | None:
-    rows = [row.cell for row in grid(arm).rows]
-    cells = [c for c in rows if c.pattern is not None and c.pattern.difference is not None]
+def _moved(part: ArmGrid, exhibit: ArmExhibit) -> MovedArm | None:
+    judged = [row.cell for row in part.rows]
+    cells = [c for c in judged if c.pattern is not None and c.pattern.difference is not None]
     if not cells:
         return None
     contrasts = {contrast.cell: contrast for contrast in exhibit.contrasts}
     return MovedArm(
-        arm=arm.arm,
+        arm=exhibit.arm,
         chart=movement_chart(cells),
         cells=tuple(MovedCell(cell=cell, contrast=contrasts.get(cell.cell)) for cell in cells),
     )

@@ -12,7 +12,7 @@ from orchestrator.reporting.figures import launch_command, milliseconds, ratio
 from orchestrator.reporting.rows import rows
 from orchestrator.reporting.scan import SIGNS, scans
 
-_TEMPLATES = Environment(
+TEMPLATES = Environment(
     loader=PackageLoader("orchestrator.reporting", "templates"),
     undefined=StrictUndefined,
     trim_blocks=True,
@@ -30,7 +30,7 @@ def _cell(text: object) -> str:
     return plain
 
 
-_TEMPLATES.filters |= {"cell": _cell, "ms": milliseconds, "ratio": ratio}
+TEMPLATES.filters |= {"cell": _cell, "ms": milliseconds, "ratio": ratio}
 
 
 def markdown(plan: Plan, verdict: RunVerdict, *, command: str, made: Sequence[KeptArm] = ()) -> str:
@@ -43,7 +43,7 @@ def markdown(plan: Plan, verdict: RunVerdict, *, command: str, made: Sequence[Ke
         made: Of a resumed run: when and by which run each arm was made.
     """
     priced = () if plan.control is None else prices(verdict, plan.control)
-    return _TEMPLATES.get_template("report.md.j2").render(
+    return TEMPLATES.get_template("report.md.j2").render(
         plan=plan,
         verdict=verdict,
         rows=rows(verdict),

@@ -8,8 +8,9 @@ logits, and that needs real arithmetic, not a trained mind.
 Architecture: Qwen3-Next, three layers with a recurrent state for one with attention (the hybrid
 kind whose prefix cache is under test) and one layer for multi-token prediction (MTP).
 
-Two of the name: in `tiny-hybrid` the MTP head is random as the rest, and none of its drafts is
-ever accepted. In `tiny-hybrid-agreeing` most of them are.
+Three of them: in `tiny-hybrid` the MTP head is random as the rest, and none of its drafts is ever
+accepted; in `tiny-hybrid-agreeing` most of them are. `tiny-hybrid-deep` has twice the layers, and
+the sizes of a model with which a GPU was seen to show the effect at the article's own lengths.
 """
 
 import argparse
@@ -67,6 +68,21 @@ SIZES: dict[str, Any] = {
     "tie_word_embeddings": False,
 }
 
+DEEP_SIZES: dict[str, Any] = SIZES | {
+    "hidden_size": 256,
+    "intermediate_size": 512,
+    "num_hidden_layers": 8,
+    "layer_types": (["linear_attention"] * 3 + ["full_attention"]) * 2,
+    "mlp_only_layers": [],
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "linear_num_key_heads": 2,
+    "linear_num_value_heads": 4,
+    "linear_key_head_dim": 128,
+    "linear_value_head_dim": 128,
+    "num_experts": 8,
+}
+
 CHAT_TEMPLATE = (
     "{% for message in messages %}"
     "<|im_start|>{{ message['role'] }}\n{{ message['content'] }}<|im_end|>\n"
@@ -82,7 +98,9 @@ def main() -> None:
     parser.add_argument("tokenizer", type=Path, help="a tokenizer.json")
     parser.add_argument("folder", type=Path, help="made if it is missing")
     parser.add_argument(
-        "--model", choices=["tiny-hybrid", "tiny-hybrid-agreeing"], default="tiny-hybrid"
+        "--model",
+        choices=["tiny-hybrid", "tiny-hybrid-agreeing", "tiny-hybrid-deep"],
+        default="tiny-hybrid",
     )
     arguments = parser.parse_args()
     arguments.folder.mkdir(parents=True, exist_ok=True)
@@ -93,7 +111,7 @@ def main() -> None:
         eos_token_id=tokenizer.token_to_id("<|im_end|>"),
         pad_token_id=tokenizer.token_to_id("<|endoftext|>"),
         bos_token_id=None,  # nothing is put before a prompt: its tokens are those that were sent
-        **SIZES,
+        **(DEEP_SIZES if arguments.model == "tiny-hybrid-deep" else SIZES),
     )
     weights = random_weights(config)
     if arguments.model == "tiny-hybrid-agreeing":

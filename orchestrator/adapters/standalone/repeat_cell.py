@@ -68,6 +68,14 @@ class Server:
     block: int | None
     caching: bool | None
 
+    def __str__(self) -> str:
+        """For the first lines of the output."""
+        caching = {True: "on", False: "off", None: "unknown"}[self.caching]
+        return (
+            f"version {self.version or 'unknown'}, model {self.model},"
+            f" block {self.block or 'unknown'}, prefix caching {caching}"
+        )
+
 
 def main() -> int:
     """Ask, print, and return the exit code."""
@@ -77,7 +85,7 @@ def main() -> int:
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     try:
         with httpx.Client(
-            base_url=options.base_url, timeout=options.timeout, headers=headers
+            base_url=options.base_url, timeout=options.timeout, headers=headers, trust_env=False
         ) as http:
             server = look_at(http, options.model)
             print(f"cell     {cell['arm']}, {cell['cell']}")
@@ -92,8 +100,9 @@ def main() -> int:
 def arguments(cell: dict[str, Any]) -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(
-        description=(__doc__ or "").partition("\n\n")[0],
-        epilog=f"The run's server was started with: {cell['launch']}",
+        description=__doc__,
+        epilog=f"The run's server was started with:\n\n{cell['launch']}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--base-url", default="http://127.0.0.1:8000", help="%(default)s")
     parser.add_argument("--model", help="served model name; default: the first of /v1/models")
@@ -276,16 +285,17 @@ def unlike(answer: Answer, reference: list[Answer]) -> Answer | None:
 
 
 def moved(left: Answer, right: Answer) -> str:
-    """Where two answers differ first, and by how much."""
+    """Where two answers differ first, and by how much, also against the most probable candidate."""
     pairs = list(zip(numbers(left), numbers(right), strict=True))
     first = next(number for number, (a, b) in enumerate(pairs) if a != b)
     ours, theirs = dict(left.tokens[first][1]), dict(right.tokens[first][1])
     shared = ours.keys() & theirs.keys()
-    deltas = [abs(ours[token] - theirs[token]) for token in shared]
-    changed = sum(delta > 0 for delta in deltas)
+    best = max(theirs.values()) - max(ours.values())
+    deltas = [theirs[token] - ours[token] for token in shared]
     return (
-        f"first at generated token {first}: {changed} of {len(shared)} shared candidates have"
-        f" another log probability, by up to {max(deltas, default=0):.3g}"
+        f"first at generated token {first}: {len(shared)} candidates are in both lists, and their"
+        f" log probabilities differ by up to {max(map(abs, deltas), default=0):.3g}, the distance"
+        f" to the most probable one by up to {max((abs(d - best) for d in deltas), default=0):.3g}"
     )
 
 

@@ -17,7 +17,6 @@ _WIDTH_PX, _ROW_PX = 440, 30
 
 Author = Literal["B alone", "A", "B", "the document"]
 _AUTHORS: tuple[Author, ...] = ("A", "B", "B alone", "the document")
-Rows = list[dict[str, str | int]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,11 +34,13 @@ class DrawnRequest:
 def chunks_chart(requests: Sequence[DrawnRequest], block_tokens: int) -> Markup:
     """A line a request against the grid: chunks, restored blocks, saved and restored states."""
     order = [request.name for request in requests]
-    x = alt.X("start:Q", title="tokens of the prompt", axis=alt.Axis(grid=False))
+    grid = _grid(requests, block_tokens)
+    ticks = alt.Axis(grid=False, values=grid, labelOverlap=True)
+    x = alt.X("start:Q", title="tokens of the prompt", axis=ticks)
     y = alt.Y("request:N", sort=order, title=None)
     bars = [bar for request in requests for bar in _bars(request, block_tokens)]
     blocks = (
-        chart_of(_grid(requests, block_tokens))
+        chart_of([{"at": position} for position in grid])
         .mark_rule(color=SOFT, strokeDash=[2, 3])
         .encode(x="at:Q")
     )
@@ -64,15 +65,15 @@ def chunks_chart(requests: Sequence[DrawnRequest], block_tokens: int) -> Markup:
                 domain=["saved", "restored"], range=["diamond", "triangle-down"])),
         )
     )  # fmt: skip
-    drawn = alt.layer(blocks, parts, words, states).properties(
+    drawn = alt.layer(parts, blocks, words, states).properties(
         width=_WIDTH_PX, height=alt.Step(_ROW_PX)
     )
     return svg(drawn, f"Chunks of {', '.join(order)} against the grid of {block_tokens} tokens")
 
 
-def _grid(requests: Sequence[DrawnRequest], block_tokens: int) -> Rows:
+def _grid(requests: Sequence[DrawnRequest], block_tokens: int) -> list[int]:
     longest = max(request.prediction.chunks[-1].end for request in requests)
-    return [{"at": position} for position in range(0, longest + 1, block_tokens)]
+    return list(range(0, longest + 1, block_tokens))
 
 
 def _bars(request: DrawnRequest, block_tokens: int) -> Iterator[dict[str, str | int]]:
