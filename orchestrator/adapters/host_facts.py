@@ -47,9 +47,10 @@ def _cpu_model() -> str | None:
 
 
 def gpu_driver(version_file: Path) -> str | None:
-    """The NVIDIA kernel module's version, such as `580.173.02`; `none` where no NVIDIA module is loaded, `None` where the file is another.
+    """The NVIDIA kernel module's version, such as `580.173.02`.
 
-    The kernel module's own word, which needs no tool in the path. Its first line is
+    `none` where no such module is loaded, `None` where the file is not understood. The module's
+    own word needs no tool in the path; its first line is
     `NVRM version: NVIDIA UNIX Open Kernel Module for aarch64  580.173.02  Release Build …`.
     """
     try:
