@@ -143,12 +143,12 @@ def test_secrets_paths_and_names_do_not_leave_and_are_listed(
     )
     arms = (made.arms[0].model_copy(update={"launch": launch}), *made.arms[1:])
     made = made.model_copy(update={"arms": arms, "question": "Does box-7 | do <b>it</b>?"})
-    text = written(
-        made, Scenario(plan=made), store, {"/srv/box-7/project_x": "<project>", "box-7": "<host>"}
-    )
+    known = {"/srv/box-7/project_x": "<project>", "box-7": "<host>", "listed": "<name>"}
+    text = written(made, Scenario(plan=made), store, known)
 
     for secret in ("k3y", "s3cret", "box-7", "/opt/somewhere", "10.1.2.3", "<b>"):
         assert secret not in text
+    assert "(profile `<name>`)" in text
     assert "HF_TOKEN=<secret> WHERE=<project>/models" in text
     assert "<path>/python --api-key <secret> --host <address>" in text
     for listed in ("`<project>` 1 ×", "`<host>` 1 ×", "`<secret>` 2 ×", "`<path>` 1 ×"):
