@@ -26,7 +26,7 @@ def host_facts(project: Path) -> HostFacts:
         cpu=_cpu_model(),
         cpus=len(os.sched_getaffinity(0)),
         memory_bytes=psutil.virtual_memory().total,
-        gpu_driver=_gpu_driver(Path("/proc/driver/nvidia/version")),
+        gpu_driver=gpu_driver(Path("/proc/driver/nvidia/version")),
     )
 
 
@@ -46,10 +46,11 @@ def _cpu_model() -> str | None:
     return None
 
 
-def _gpu_driver(version_file: Path) -> str | None:
-    """`580.173.02`; `none` where no NVIDIA module is loaded, `None` where the file is another.
+def gpu_driver(version_file: Path) -> str | None:
+    """The NVIDIA kernel module's version, such as `580.173.02`.
 
-    The kernel module's own word, which needs no tool in the path. Its first line is
+    `none` where no such module is loaded, `None` where the file is not understood. The module's
+    own word needs no tool in the path; its first line is
     `NVRM version: NVIDIA UNIX Open Kernel Module for aarch64  580.173.02  Release Build …`.
     """
     try:

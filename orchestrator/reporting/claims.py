@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 from orchestrator.model.experiment import CellKind
 from orchestrator.model.plan import Plan
-from orchestrator.model.verdict import ArmVerdict, Difference, RunVerdict
+from orchestrator.model.verdict import ArmVerdict, RunVerdict
+from orchestrator.reporting.rows import differences
 
 _SEQUENCES: dict[CellKind, str] = {
     "reference": "B alone",
@@ -44,16 +45,6 @@ def _claim(arm: ArmVerdict) -> str:
         f" {total} cells; {attributed} of these are attributed to another request's cache: the"
         " references agree, and with caching off all answers are equal."
     )
-
-
-def differences(verdict: RunVerdict) -> list[tuple[str, str, Difference]]:
-    """Arm, cell, and how its answers differ."""
-    return [
-        (arm.arm, cell.cell, cell.pattern.difference)
-        for arm in verdict.arms
-        for cell in arm.cells
-        if cell.pattern is not None and cell.pattern.difference is not None
-    ]
 
 
 def limits(plan: Plan, verdict: RunVerdict) -> Iterator[str]:

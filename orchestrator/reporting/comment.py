@@ -12,10 +12,10 @@ from orchestrator.model.plan import Plan
 from orchestrator.model.sharing import Attachments
 from orchestrator.model.verdict import ArmVerdict, RunVerdict
 from orchestrator.pricing import prices
-from orchestrator.reporting.claims import claims, differences, limits, setup
+from orchestrator.reporting.claims import claims, limits, setup
 from orchestrator.reporting.figures import launch_command
 from orchestrator.reporting.markdown import TEMPLATES
-from orchestrator.reporting.rows import rows
+from orchestrator.reporting.rows import differences, rows
 from orchestrator.scrubbing import PLACES, SECRETS, Scrubber
 
 LIMIT_CHARACTERS = 65_536

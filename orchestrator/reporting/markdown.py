@@ -6,10 +6,10 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from orchestrator.model.plan import Plan
 from orchestrator.model.resumption import KeptArm
-from orchestrator.model.verdict import ArmVerdict, Difference, RunVerdict
+from orchestrator.model.verdict import ArmVerdict, RunVerdict
 from orchestrator.pricing import advice, prices
 from orchestrator.reporting.figures import launch_command, milliseconds, ratio
-from orchestrator.reporting.rows import rows
+from orchestrator.reporting.rows import differences, rows
 from orchestrator.reporting.scan import SIGNS, scans
 
 TEMPLATES = Environment(
@@ -47,7 +47,7 @@ def markdown(plan: Plan, verdict: RunVerdict, *, command: str, made: Sequence[Ke
         plan=plan,
         verdict=verdict,
         rows=rows(verdict),
-        moved=_moved(verdict),
+        moved=differences(verdict),
         findings=[(arm.arm, finding) for arm in verdict.arms for finding in arm.findings],
         launches=[
             (arm.name, launch_command(arm.launch.environment, arm.launch.argv)) for arm in plan.arms
@@ -61,15 +61,6 @@ def markdown(plan: Plan, verdict: RunVerdict, *, command: str, made: Sequence[Ke
         prices=priced,
         advice=advice(priced) if priced else None,
     )
-
-
-def _moved(verdict: RunVerdict) -> list[tuple[str, str, Difference]]:
-    return [
-        (arm.arm, cell.cell, cell.pattern.difference)
-        for arm in verdict.arms
-        for cell in arm.cells
-        if cell.pattern is not None and cell.pattern.difference is not None
-    ]
 
 
 def _memory(verdict: RunVerdict) -> list[str]:
