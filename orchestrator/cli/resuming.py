@@ -32,6 +32,14 @@ class Earlier:
     start: RunStart
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Takeover:
+    """What a new run takes over."""
+
+    earlier: Earlier
+    resumption: Resumption
+
+
 def earlier_run(project: Path, text: str) -> Earlier:
     """The run that `--resume` names.
 
@@ -66,7 +74,7 @@ def wanted_again(
     )
 
 
-def what_to_keep(earlier: Earlier, plan: Plan, patches: Patches, start: RunStart) -> Resumption:
+def what_to_keep(earlier: Earlier, plan: Plan, patches: Patches, start: RunStart) -> Takeover:
     """Which arms of the earlier run are kept: its completed ones, all under the same conditions.
 
     Raises:
@@ -87,7 +95,7 @@ def what_to_keep(earlier: Earlier, plan: Plan, patches: Patches, start: RunStart
             f"--resume {earlier.name}",
             "all its arms are finished; `vllm-arms analyze` judges them again",
         )
-    return resumption(
+    kept = resumption(
         earlier.name,
         {
             arm.name: KeptArm(
@@ -97,6 +105,7 @@ def what_to_keep(earlier: Earlier, plan: Plan, patches: Patches, start: RunStart
         },
         earlier.store.resumption(),
     )
+    return Takeover(earlier=earlier, resumption=kept)
 
 
 _TOLD = 5
@@ -132,12 +141,14 @@ def arms_made(plan: Plan, store: RunStore) -> list[KeptArm]:
     ]
 
 
-def take_over(earlier: Earlier, kept: Resumption, store: RunStore) -> None:
-    """Put the kept arms into the new run's folder, after the word that they are kept.
+def take_over(takeover: Takeover, store: RunStore) -> list[str]:
+    """Put the kept arms into the new run's folder, after the word that they are kept; their names.
 
     Raises:
         HostError: The disk does not take it.
     """
-    store.write("resumed.json", kept)
-    for arm in kept.kept:
-        keep_arm(earlier.store, store, arm.arm)
+    store.write("resumed.json", takeover.resumption)
+    names = [arm.arm for arm in takeover.resumption.kept]
+    for name in names:
+        keep_arm(takeover.earlier.store, store, name)
+    return names

@@ -22,7 +22,7 @@ from orchestrator.cli.overlaying import Patches, check_patches, overlaid, read_p
 from orchestrator.cli.planning import Wanted, resolve_plan
 from orchestrator.cli.progress import ConsoleProgress, terminal
 from orchestrator.cli.reporting import page
-from orchestrator.cli.resuming import Earlier, arms_made, take_over, what_to_keep
+from orchestrator.cli.resuming import Earlier, Takeover, arms_made, take_over, what_to_keep
 from orchestrator.cli.signals import interruptible
 from orchestrator.errors import HostError, InterruptedRunError, OrchestratorError
 from orchestrator.model.engine import EngineFacts
@@ -48,8 +48,8 @@ class Begun:
     command: tuple[str, ...]
     """Makes such a run from nothing; stands in its report."""
 
-    kept: frozenset[str]
-    """Arms that an earlier run has finished."""
+    takeover: Takeover | None
+    """Finished arms of an earlier run; `None` when nothing is resumed."""
 
 
 def run_experiment(project: Path, wanted: Wanted, earlier: Earlier | None) -> int:
@@ -101,23 +101,20 @@ def begin_run(
         state=host_state(),
         nightly=nightly,
     )
-    kept = None if earlier is None else what_to_keep(earlier, plan, patches, start)
+    takeover = None if earlier is None else what_to_keep(earlier, plan, patches, start)
     runs = project / "runs"
     store = RunStore.create(runs, plan.experiment, plan_hash(plan), start.started_at)
     store.write_text("plan.json", plan.model_dump_json() + "\n")
     store.write("run.json", start)
     point_latest(runs, store.root)
     progress.line(f"run: {store.root}")
-    if earlier is not None and kept is not None:
-        take_over(earlier, kept, store)
-        progress.line(f"kept of {earlier.name}: {', '.join(arm.arm for arm in kept.kept) or '–'}")
     return Begun(
         project=project,
         plan=plan,
         patches=patches,
         store=store,
         command=command,
-        kept=frozenset(arm.arm for arm in kept.kept) if kept is not None else frozenset(),
+        takeover=takeover,
     )
 
 
@@ -144,7 +141,8 @@ def carry_out(begun: Begun, progress: ConsoleProgress, hurry: Event) -> RunVerdi
 def _execute(begun: Begun, progress: ConsoleProgress, start_server: StartServer) -> RunVerdict:
     plan, store = begun.plan, begun.store
     log.info("run.started", experiment=plan.experiment, profile=plan.profile)
-    execute(plan, start_server=start_server, store=store, progress=progress, kept=begun.kept)
+    kept = _take_over(begun, progress)
+    execute(plan, start_server=start_server, store=store, progress=progress, kept=kept)
     verdict = judge_run(plan, store)
     store.write_text("verdicts.json", verdict.model_dump_json() + "\n")
     made = arms_made(plan, store)
@@ -156,6 +154,16 @@ def _execute(begun: Begun, progress: ConsoleProgress, start_server: StartServer)
     progress.result(verdict)
     progress.line(f"report: {store.root / 'report.html'}")
     return verdict
+
+
+def _take_over(begun: Begun, progress: ConsoleProgress) -> frozenset[str]:
+    """Names of the arms that are there now without being run."""
+    if begun.takeover is None:
+        return frozenset()
+    kept = take_over(begun.takeover, begun.store)
+    told = ", ".join(kept) or "no arm was finished"
+    progress.line(f"kept of {begun.takeover.earlier.name}: {told}")
+    return frozenset(kept)
 
 
 def _list_again(project: Path, progress: ConsoleProgress) -> None:
