@@ -21,6 +21,7 @@ _LOG = LogConfig(
     # Against whatever the engine has for a default: no rotation, and no message dropped.
     config={"max-size": "1000g", "mode": "blocking"},
 )
+"""Of the engine's own copy, which is what is left of a server whose orchestrator was killed."""
 
 ALWAYS: Mapping[str, Any] = {
     "init": True,  # forwards SIGTERM, reaps orphans, and with it everything in the container ends

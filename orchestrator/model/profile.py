@@ -83,6 +83,10 @@ class LaunchProfile(Record):
     name: Name
     description: str
 
+    same_engine_as: Name | None = None
+    """A profile with this engine in another runtime: its sizes and expectations in experiments are
+    this one's too."""
+
     vllm_version: str
     """As the server's `/version` must report it."""
 
@@ -132,6 +136,11 @@ class LaunchProfile(Record):
 
     ready: ReadyLimits
     stop: StopLimits
+
+    @property
+    def listed_as(self) -> str:
+        """The name under which experiments list sizes and expectations for it."""
+        return self.same_engine_as or self.name
 
 
 class ProcessProfile(LaunchProfile):
