@@ -1,6 +1,6 @@
 """What an image's own interpreter finds: a package's folder and its files, without a server.
 
-A container that reads is not one that serves: it has no network, no port, no GPU and no mounts.
+A container that reads is not one that serves: it has no network, no port and no GPU.
 """
 
 import io
@@ -15,10 +15,11 @@ import docker
 from docker.errors import NotFound
 from docker.models.containers import Container
 
-from orchestrator.adapters.container_creation import ALWAYS
+from orchestrator.adapters.container_creation import ALWAYS, bind_mounts
 from orchestrator.adapters.docker_engine import UNREACHABLE, said
 from orchestrator.adapters.ownership import this_process
 from orchestrator.errors import HostError
+from orchestrator.model.container import Mount
 from orchestrator.model.labels import ContainerLabels, as_labels
 
 _LOOK_LIMIT_S = 120.0
@@ -85,8 +86,16 @@ def looked_into(
     image: str,
     command: Sequence[str],
     environment: Mapping[str, str],
+    mounts: Iterable[Mount] = (),
 ) -> Iterator[Container]:
     """Run a program of an image to its end, without network; the container goes with the block.
+
+    Args:
+        client: The engine.
+        image: Its id or name.
+        command: In place of the image's own.
+        environment: Over what the image sets.
+        mounts: What the program looks at beside the image; all of it read-only.
 
     Raises:
         HostError: The engine refuses, or the program does not end in time.
@@ -99,6 +108,7 @@ def looked_into(
             environment=dict(environment),
             labels=as_labels(ContainerLabels(role="look", owner=this_process())),
             network_disabled=True,
+            mounts=bind_mounts(mounts, read_only=True),
             **ALWAYS,
         )
         container.start()
