@@ -72,7 +72,10 @@ def _model(
         tokenizer_file = tokenizer_for(recipe, definitions.documents_dir, default_cache())
         return None, str(tokenizer_file), tokenizer_file.parent.name
     arguments = (recipe, definitions.documents_dir, default_cache())
-    engine = located(*arguments) if report is None else prepare(*arguments, report=report)
+    if report is None:
+        engine = located(*arguments, model=model.model)
+    else:
+        engine = prepare(*arguments, model=model.model, report=report)
     return str(engine.model_dir), str(engine.tokenizer_file), engine.model_dir.name
 
 
