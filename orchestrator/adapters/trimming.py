@@ -13,7 +13,7 @@ from orchestrator.scrubbing import Scrubber
 KEPT = ("plan.json", "run.json", "resumed.json", "end.json", "verdicts.json")
 KEPT_OF_ARM = (
     "launch.json", "engine.json", "outcome.json", "overlay.json", "metrics-end.txt",
-    "server-info.json", "memory.jsonl", "server.log",
+    "server-info.json", "memory.jsonl", "server.log", "provenance.json", "inspection.json",
 )  # fmt: skip
 """`metrics-ready.txt` is left out: its counters stand after each probe in the packed exchanges."""
 

@@ -8,7 +8,9 @@ from orchestrator.adapters.definition_files import Definitions, read_table, vali
 from orchestrator.cli.comparing import judged_run
 from orchestrator.errors import DefinitionError, RunFolderError
 from orchestrator.model.comparison import JudgedRun
+from orchestrator.model.container import is_pinned
 from orchestrator.model.nightly import NightlyConfig, NightlyEntry
+from orchestrator.model.profile import DockerProfile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +45,13 @@ def checked_config(project: Path, file: Path) -> Checked:
 
 def _check_definitions(definitions: Definitions, entry: NightlyEntry) -> None:
     experiment = definitions.experiment(entry.experiment)
-    definitions.profile(entry.profile)
+    profile = definitions.profile(entry.profile)
+    if isinstance(profile, DockerProfile) and not is_pinned(profile.image):
+        raise DefinitionError(
+            "profile",
+            f"{entry.profile} names its image by a tag, which may stand for another image tomorrow:"
+            " pin it by digest or by local image id",
+        )
     known = [arm.name for arm in experiment.arms]
     for arm in entry.arms:
         if arm not in known:

@@ -19,15 +19,16 @@ from orchestrator.adapters.run_store import RunStore
 from orchestrator.adapters.runs_folder import point_latest
 from orchestrator.cli.listing import refresh_index
 from orchestrator.cli.overlaying import Patches, check_patches, overlaid, read_patches
-from orchestrator.cli.planning import Wanted, resolve_plan
+from orchestrator.cli.planning import Planned, Wanted, resolve_plan
 from orchestrator.cli.progress import ConsoleProgress, terminal
 from orchestrator.cli.reporting import page
 from orchestrator.cli.resuming import Earlier, Takeover, arms_made, take_over, what_to_keep
 from orchestrator.cli.signals import interruptible
+from orchestrator.cli.starting import runtime_of, write_launch
 from orchestrator.errors import HostError, InterruptedRunError, OrchestratorError
 from orchestrator.model.engine import EngineFacts
 from orchestrator.model.host import RunEnd, RunStart
-from orchestrator.model.plan import ArmPlan, Plan
+from orchestrator.model.plan import ArmPlan
 from orchestrator.model.verdict import RunVerdict
 from orchestrator.planning.plans import plan_hash
 from orchestrator.reporting.markdown import markdown
@@ -42,7 +43,7 @@ class Begun:
     """A run whose folder holds its plan, and whose arms are still to be run."""
 
     project: Path
-    plan: Plan
+    planned: Planned
     patches: Patches
     store: RunStore
     command: tuple[str, ...]
@@ -88,9 +89,10 @@ def begin_run(
         OrchestratorError: A definition is wrong, the engine or the disk cannot be used, or
             `earlier` was made under other conditions.
     """
-    plan = resolve_plan(
+    planned = resolve_plan(
         project, wanted.experiment, wanted.profile, wanted.selection, wanted.arms, progress.line
-    ).plan
+    )
+    plan = planned.plan
     patches = read_patches(Definitions(project).patches_dir, plan)
     check_patches(plan, patches)
     start = RunStart(
@@ -110,7 +112,7 @@ def begin_run(
     progress.line(f"run: {store.root}")
     return Begun(
         project=project,
-        plan=plan,
+        planned=planned,
         patches=patches,
         store=store,
         command=command,
@@ -128,7 +130,7 @@ def carry_out(begun: Begun, progress: ConsoleProgress, hurry: Event) -> RunVerdi
     store = begun.store
     with _logging_to(store.root / "orchestrator.jsonl"):
         try:
-            return _execute(begun, progress, _starter(store, begun.patches, hurry))
+            return _execute(begun, progress, _starter(begun, hurry))
         except OrchestratorError as error:
             interrupted = isinstance(error, InterruptedRunError)
             _end(store, "interrupted" if interrupted else "failed", error.exit_code, str(error))
@@ -139,7 +141,7 @@ def carry_out(begun: Begun, progress: ConsoleProgress, hurry: Event) -> RunVerdi
 
 
 def _execute(begun: Begun, progress: ConsoleProgress, start_server: StartServer) -> RunVerdict:
-    plan, store = begun.plan, begun.store
+    plan, store = begun.planned.plan, begun.store
     log.info("run.started", experiment=plan.experiment, profile=plan.profile)
     kept = _take_over(begun, progress)
     execute(plan, start_server=start_server, store=store, progress=progress, kept=kept)
@@ -181,14 +183,19 @@ def _end(store: RunStore, how: str, exit_code: int, reason: str) -> None:
 
 
 def _starter(
-    store: RunStore, patches: Patches, hurry: Event
+    begun: Begun, hurry: Event
 ) -> Callable[..., AbstractContextManager[tuple[ArmServer, EngineFacts]]]:
+    store = begun.store
+
     @contextmanager
     def start_server(
         arm: ArmPlan, ready_body: bytes, on_wait: Callable[[float, str], None]
     ) -> Iterator[tuple[ArmServer, EngineFacts]]:
-        with overlaid(arm, patches, store) as launched:
-            store.write(f"arms/{arm.name}/launch.json", launched.launch)
+        with (
+            overlaid(arm, begun.patches, store) as launched,
+            runtime_of(launched, store) as runtime,
+        ):
+            write_launch(store, launched, begun.planned.engine)
             with running_arm_server(
                 launched,
                 ready_body=ready_body,
@@ -199,6 +206,7 @@ def _starter(
                 keep_beats=lambda probe, beats: store.keep_beats(arm.name, probe, beats),
                 on_wait=on_wait,
                 hurry=hurry,
+                runtime=runtime,
             ) as started:
                 yield started
 
