@@ -46,7 +46,9 @@ class ContainerServers:
 
     def left(self) -> list[str]:
         """Names of containers of this test that are still there."""
-        labelled = self.client.containers.list(all=True, filters={"label": OWNER})
+        labelled = self.client.containers.list(
+            all=True, ignore_removed=True, filters={"label": OWNER}
+        )
         return [str(c.name) for c in labelled if c.labels.get("vllm-arms.run") == self.run]
 
     def launch(self, code: str, *, grace_s: float = 5.0, **resources: Any) -> LaunchPlan:  # noqa: ANN401 - any field
