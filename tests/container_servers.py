@@ -9,9 +9,10 @@ from typing import Any
 
 import docker
 
-from orchestrator.adapters.docker_server import ServerContainer, running_container
+from orchestrator.adapters.docker_server import running_container
 from orchestrator.adapters.ownership import this_process
 from orchestrator.adapters.process_server import free_port
+from orchestrator.adapters.server_container import ServerContainer
 from orchestrator.model.container import ContainerPlan, Resources
 from orchestrator.model.labels import OWNER, ContainerLabels
 from orchestrator.model.plan import LaunchPlan

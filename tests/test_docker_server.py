@@ -15,8 +15,8 @@ import httpx
 import psutil
 import pytest
 
-from orchestrator.adapters.docker_server import how_it_ended
 from orchestrator.adapters.process_server import free_port
+from orchestrator.adapters.server_container import how_it_ended
 from orchestrator.errors import (
     HostError,
     InterruptedRunError,
