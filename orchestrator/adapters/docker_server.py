@@ -32,7 +32,7 @@ from orchestrator.adapters.container_log import ContainerLog
 from orchestrator.adapters.docker_engine import UNREACHABLE, said
 from orchestrator.adapters.process_server import command_line
 from orchestrator.adapters.server_container import ServerContainer
-from orchestrator.errors import HostError
+from orchestrator.errors import HostError, InterruptedRunError
 from orchestrator.model.labels import ContainerLabels, as_labels
 from orchestrator.model.plan import LaunchPlan
 from orchestrator.model.secrets import without_secrets
@@ -87,6 +87,7 @@ def running_container(
         container = created.result()
         cleanup.callback(way_down.attempt, _inspect, container, keep_inspection)
         container_log = _attached(client, container, log_file)
+        cleanup.callback(way_down.attempt, container_log.close)
         cleanup.callback(way_down.attempt, container_log.finish)
         cleanup.callback(way_down.attempt, _kill, container)  # whatever became of `_stop`
         cleanup.callback(way_down.attempt, _wait_for_engine, client, hurry)
@@ -106,6 +107,13 @@ class _WayDown:
         self._failed: list[str] = []
 
     def attempt(self, step: Callable[..., None], *args: object) -> None:
+        try:
+            self._take(step, *args)
+        except InterruptedRunError:  # comes once only; the step is taken all the same
+            self._take(step, *args)
+            raise
+
+    def _take(self, step: Callable[..., None], *args: object) -> None:
         try:
             step(*args)
         except (*UNREACHABLE, OSError, HostError) as error:
