@@ -2,6 +2,7 @@
 
 import re
 import shutil
+import signal
 import subprocess
 import tomllib
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from orchestrator.adapters.runs_folder import read_runs
 from orchestrator.model.nightly import GRAVITY, Nightly, NightlyConfig
 from orchestrator.model.run_entry import Listing
 from tests.conftest import COMMAND, PROJECT, Call
+from tests.test_resuming import KILL_LIMIT_S, wait_for
 
 EXPERIMENT = """
 name = "boundary"
@@ -195,6 +197,28 @@ def test_it_stops_after_a_failure_where_the_config_says_so_and_removes_old_runs(
     assert [(run.profile, run.nightly == night.record.name) for run in left] == [
         ("miniature", True), ("second", False),
     ]  # fmt: skip
+
+
+def test_an_interrupted_night_leaves_its_page_and_exit_code_130(place: Path) -> None:
+    """A timer that is stopped: the run is closed, what did not finish is called so."""
+    config = place / "interrupted.toml"
+    config.write_text(f"[[entries]]{CONFIG.split('[[entries]]')[3]}")
+    with subprocess.Popen(
+        [*COMMAND, "nightly", str(config), "--project", str(place)],
+        cwd=PROJECT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+    ) as process:  # fmt: skip
+        wait_for(lambda: any(run.state == "running" for run in read_runs(place / "runs").runs))
+        process.send_signal(signal.SIGTERM)
+        line, _ = process.communicate(timeout=KILL_LIMIT_S)
+
+    assert process.returncode == 130
+    assert "1 not finished; boundary on miniature: interrupted by SIGTERM" in line
+    newest = max((place / "runs" / "nightly").glob("2*"))
+    left = Nightly.from_json((newest / "nightly.json").read_bytes())
+    assert left.exit_code == 130
+    assert [start.word for start in left.results[0].starts] == ["not finished", "not finished"]
+    states = {run.state for run in read_runs(place / "runs").runs if run.nightly == left.name}
+    assert states == {"interrupted"}
 
 
 def test_the_config_in_the_documentation_is_one() -> None:
