@@ -242,9 +242,10 @@ def test_an_arm_that_was_linked_by_half_is_not_finished(
     assert target.outcome("clean") == Completed()
     assert list(target.exchanges("clean")) == list(stored.exchanges("clean"))
 
-    (tmp_path / "half" / "arms" / "clean" / "server.log").mkdir(parents=True)
+    (stored.root / "arms" / "clean" / "gone").symlink_to("nowhere")
     with pytest.raises(HostError, match="cannot link"):
         keep_arm(stored, RunStore(tmp_path / "half"), "clean")
+    assert RunStore(tmp_path / "half").log("clean")
     assert RunStore(tmp_path / "half").outcome("clean") is None
 
 

@@ -11,12 +11,12 @@ def superfluous(
 ) -> list[RunEntry]:
     """What nightlies made of each experiment and profile beyond the newest `keep`, oldest first.
 
-    Never the newest run of an experiment and profile, a run of this night, one that somebody made
-    by hand, a baseline, or one that may still be going on.
+    Never a run of this night, one that somebody made by hand, a baseline, or one that may still be
+    going on.
 
     Args:
         runs: All that is in `runs/`.
-        keep: At least 1.
+        keep: At least 1, so that the newest always stays.
         baselines: Names of runs.
         tonight: Name of the nightly whose page has just been told of its runs.
     """
@@ -24,8 +24,7 @@ def superfluous(
         run
         for history in histories(runs)
         for run in [run for run in history.runs if run.nightly is not None][:-keep]
-        if run is not history.runs[-1]
-        and run.nightly != tonight
+        if run.nightly != tonight
         and run.name not in baselines
         and run.state not in ("running", "unknown")
     ]
