@@ -144,6 +144,17 @@ def test_a_comment_that_cannot_be_short_enough_is_refused(
         written(made, Scenario(plan=made), store)
 
 
+def test_a_comment_on_the_miniature_says_so_at_the_top(
+    store: RunStore,  # noqa: F811 - a fixture
+) -> None:
+    """Nobody posts it upstream unawares."""
+    made = plan().model_copy(update={"engine": "MINIATURE: not vLLM"})
+
+    head, _, _ = written(made, Scenario(plan=made), store).partition("### Claim and scope")
+
+    assert "**What answered is MINIATURE: not vLLM. Nothing here is evidence about vLLM.**" in head
+
+
 def test_the_options_of_a_comment_need_the_comment(call: Call, tmp_path: Path) -> None:
     """A bundle beside another report is wrong usage; so is a file that is there."""
     code, _, errors = call("report", FOUR_ARM, "--bundle", tmp_path / "x")
