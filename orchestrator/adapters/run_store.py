@@ -23,6 +23,7 @@ from orchestrator.model.outcome import OUTCOME, Outcome
 from orchestrator.model.patch import Overlay
 from orchestrator.model.plan import LaunchPlan
 from orchestrator.model.record import Record
+from orchestrator.model.resumption import Resumption
 
 R = TypeVar("R", bound=Record)
 
@@ -182,6 +183,14 @@ class RunStore:
         """
         return self.read("end.json", RunEnd) if self.has("end.json") else None
 
+    def resumption(self) -> Resumption | None:
+        """What the run kept of an earlier one; `None` when it was not resumed.
+
+        Raises:
+            RunFolderError: The file is not what it should be.
+        """
+        return self.read("resumed.json", Resumption) if self.has("resumed.json") else None
+
     def log(self, arm: str) -> bytes:
         """The server's whole log; empty when there is none."""
         return self.read_bytes(f"arms/{arm}/server.log") or b""
@@ -219,7 +228,11 @@ class RunStore:
         except FileNotFoundError as error:
             raise RunFolderError(f"{path}: is missing") from error
         except ValidationError as error:
-            raise RunFolderError(f"{path}: {error.errors(include_url=False)[:3]}") from error
+            problems = [
+                f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}".removeprefix(": ")
+                for problem in error.errors(include_url=False)[:3]
+            ]
+            raise RunFolderError(f"{path}: {'; '.join(problems)}") from error
 
     def read_bytes(self, relative: str) -> bytes | None:
         """A file's content; `None` when it is not there."""
