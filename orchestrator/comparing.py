@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from orchestrator.digest import difference_kind, numeric_key
-from orchestrator.model.observation import Observation, Position
+from orchestrator.model.observation import FLOOR, Observation, Position
 from orchestrator.model.verdict import (
     AgainstReference,
     Difference,
@@ -191,9 +191,11 @@ def _timing(first: int, left: Repeat, right: Repeat) -> Timing:
 
 
 def _movement(token: int, left: Position, right: Position) -> Movement:
-    right_values = {c.token_id: c.logprob for c in right.candidates}
+    right_values = {c.token_id: c.logprob for c in right.candidates if c.logprob > FLOOR}
     shared = [
-        (c.logprob, right_values[c.token_id]) for c in left.candidates if c.token_id in right_values
+        (c.logprob, right_values[c.token_id])
+        for c in left.candidates
+        if c.logprob > FLOOR and c.token_id in right_values
     ]
     rounding = _rounding(left, right)
     deltas = [b - a for a, b in shared]
@@ -217,6 +219,6 @@ def _rounding(left: Position, right: Position) -> float:
     A log probability is a logit minus the normaliser, rounded once in each of the four values
     that a difference of differences is made of.
     """
-    largest = max(abs(c.logprob) for p in (left, right) for c in p.candidates)
+    largest = max(abs(c.logprob) for p in (left, right) for c in p.candidates if c.logprob > FLOOR)
     _, exponent = math.frexp(largest)
     return 4 * 0.5 * math.ldexp(1.0, exponent - 24)

@@ -4,7 +4,7 @@ Each arm is one `with` block around one server. What an arm received is on disk 
 looks at it; the judgement reads it back from there, and `analyze` takes the same way.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
@@ -43,6 +43,9 @@ class Server(Protocol):
 
     def ask(self, probe: ProbePlan, body: bytes, /) -> Exchange:
         """Put one request, once; its bytes are kept before this returns or raises."""
+
+    def ask_at_once(self, volley: Sequence[tuple[ProbePlan, bytes]], /) -> tuple[Exchange, ...]:
+        """Put several at once, each once; otherwise the same."""
 
     def page(self, path: str, /) -> str | None:
         """A page as text."""
@@ -127,8 +130,10 @@ def _execute_arm(
                 sequence.ask(probe)
             stage = "probe"
             total = sum(len(cell.probes) for cell in arm.cells)
-            for done, (cell, probe) in enumerate(_probes(arm), start=1):
-                sequence.ask(probe)
+            done = 0
+            for cell, volley in volleys(arm):
+                sequence.ask_at_once(volley)
+                done += len(volley)
                 progress.asked(cell, done, total)
             stage = "stop"
             page = server.page("/metrics")
@@ -140,14 +145,21 @@ def _execute_arm(
     return Completed()
 
 
-def _probes(arm: ArmPlan) -> Iterator[tuple[str, ProbePlan]]:
-    for cell in arm.cells:
-        for probe in cell.probes:
-            yield cell.id, probe
+def volleys(arm: ArmPlan) -> list[tuple[str, tuple[ProbePlan, ...]]]:
+    """What is sent at once, with the cell's id, in the order of the probes' numbers.
+
+    One probe each, but in a cell with `concurrency`.
+    """
+    told = [
+        (cell.id, cell.probes[first : first + cell.concurrency])
+        for cell in arm.cells
+        for first in range(0, len(cell.probes), cell.concurrency)
+    ]
+    return sorted(told, key=lambda volley: int(volley[1][0].id.partition("-")[0]))
 
 
 class _Sequence:
-    """The requests of one start, strictly one after the other, with the counters between them."""
+    """The requests of one start, volley after volley, with the counters between them."""
 
     def __init__(self, plan: Plan, arm: ArmPlan, server: Server, store: Store) -> None:
         self._plan = plan
@@ -158,16 +170,27 @@ class _Sequence:
 
     def count_ready(self) -> None:
         """Read the counters that the readiness probe left behind."""
-        self._count(self._arm.ready_probe, finished=None)
+        self._count((self._arm.ready_probe,), sent=None)
 
     def ask(self, probe: ProbePlan) -> None:
         """Send one request, and read the counters once it is counted."""
         self._server.ask(probe, request_body(self._plan, self._arm, probe))
-        self._count(probe, finished=None if self._finished is None else self._finished + 1)
+        self._count((probe,), sent=1)
 
-    def _count(self, probe: ProbePlan, *, finished: int | None) -> None:
-        lines = self._server.counters(finished=finished)
-        self._store.save_counters(self._arm.name, probe.id, lines)
+    def ask_at_once(self, volley: Sequence[ProbePlan]) -> None:
+        """The same with several; what the counters say is of all of them together."""
+        if len(volley) == 1:
+            self.ask(volley[0])
+            return
+        bodies = [(probe, request_body(self._plan, self._arm, probe)) for probe in volley]
+        self._server.ask_at_once(bodies)
+        self._count(volley, sent=len(volley))
+
+    def _count(self, volley: Sequence[ProbePlan], *, sent: int | None) -> None:
+        known = None if sent is None or self._finished is None else self._finished + sent
+        lines = self._server.counters(finished=known)
+        for probe in volley:
+            self._store.save_counters(self._arm.name, probe.id, lines)
         seen = read_metrics(lines).requests_finished
         self._finished = None if seen is None else int(seen)
 

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from orchestrator.model.engine import EngineFiles
 from orchestrator.model.plan import Plan, Selection
 from orchestrator.model.profile import LaunchProfile, MiniatureInterpreter, OwnInterpreter
 from orchestrator.planning.plans import make_plan
+from orchestrator.planning.suites import make_suite_plan
 
 Report = Callable[[str], None]
 
@@ -55,9 +57,8 @@ def resolve_plan(
         OrchestratorError: A definition is wrong, or the engine cannot be prepared.
     """
     definitions = Definitions(project)
-    asked = definitions.experiment(experiment)
+    make = _plan_maker(definitions, experiment)
     launched = definitions.profile(profile)
-    documents = definitions.documents(asked)
     engine = engine_files(definitions, launched, report)
     tokenizer = Tokenizer.from_file(engine.tokenizer_file)
 
@@ -65,10 +66,19 @@ def resolve_plan(
         ids: list[int] = tokenizer.encode(text, add_special_tokens=False).ids
         return ids
 
-    plan = make_plan(
-        asked, launched, documents, engine, encode=encode, selection=selection, arms=arms
-    )
+    plan = make(profile=launched, engine=engine, encode=encode, selection=selection, arms=arms)
     return Planned(plan=plan, engine=engine)
+
+
+def _plan_maker(definitions: Definitions, experiment: str) -> Callable[..., Plan]:
+    """What is left to be told of is the server; all that is asked of it is read and valid."""
+    suite = definitions.suite(experiment)
+    if suite is None:
+        asked = definitions.experiment(experiment)
+        return partial(make_plan, asked, documents=definitions.documents(asked))
+    items = definitions.suite_items(suite)
+    documents = definitions.suite_documents(suite, items)
+    return partial(make_suite_plan, suite, items, documents=documents)
 
 
 def engine_files(

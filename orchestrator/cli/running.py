@@ -27,7 +27,6 @@ from orchestrator.model.plan import ArmPlan, Plan, Selection
 from orchestrator.planning.plans import plan_hash
 from orchestrator.reporting.markdown import markdown
 from orchestrator.reporting.terminal import table
-from orchestrator.requesting import PATH
 from orchestrator.runner import StartServer, execute, judge_run
 
 log = structlog.get_logger()
@@ -116,7 +115,6 @@ def _starter(
             with running_arm_server(
                 launched,
                 ready_body=ready_body,
-                path=PATH,
                 log_file=store.arm_dir(arm.name) / "server.log",
                 memory_file=store.arm_dir(arm.name) / "memory.jsonl",
                 keep=lambda exchange: store.keep(arm.name, exchange),

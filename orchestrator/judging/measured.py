@@ -19,6 +19,8 @@ class CellEvidence:
     repeats: tuple[Repeat, ...]
     probes: tuple[ProbeResult, ...]
     findings: tuple[GateFinding, ...]
+    volley_steps: tuple[int | None, ...] = ()
+    """Of each volley of a cell with `concurrency`: the engine's steps across it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,14 +7,18 @@ from pydantic import Field, model_validator
 from orchestrator.model.profile import EnvironmentName, Name
 from orchestrator.model.record import Record
 
-CellKind = Literal["reference", "contaminated", "reversed", "primed"]
+ArmCell = Literal["reference", "contaminated", "reversed", "primed"]
 """B × N alone; A, then B × N; B, A, then B × N; the document, A, then B × N."""
+
+CellKind = Literal[ArmCell, "suite"]
+"""The same, and the runs of one item of a suite (`model/suite.py`)."""
 
 Purpose = Literal["reproduce", "check"]
 Switch = Literal["on", "off"]
 
-Expectation = Literal["stable", "diverged", "mostly-diverged"]
-"""Of an arm: every cell stable; at least one diverged; more than half of them diverged."""
+Expectation = Literal["stable", "diverged", "mostly-diverged", "batch-equal", "batch-dependent"]
+"""Of an arm: every cell stable; at least one diverged; more than half of them diverged. Of an arm
+with `concurrency`: no cell's answers depend on the company; at least one's do."""
 
 
 class Task(Record):
@@ -55,13 +59,10 @@ class Sizes(Record):
     """How much of the document a `primed` cell sends first."""
 
 
-class Arm(Record):
-    """One server configuration, on a start of its own."""
+class ServerSettings(Record):
+    """What an arm makes of its profile's server: one configuration, on a start of its own."""
 
     name: Name
-
-    cell: CellKind
-    """The kind of the measured cells. Reference cells stand before and after them."""
 
     prefix_caching: Switch = "on"
 
@@ -75,9 +76,6 @@ class Arm(Record):
     """File in `arms/patches/`, applied to a copy of the engine's package for this start. The one
     named `sham` changes no meaning: it shows that the copy alone removes nothing."""
 
-    every_boundary: bool = False
-    """For the prediction: the patch makes every crossed block boundary end a chunk."""
-
     extra_args: tuple[str, ...] = ()
     """Appended to the profile's command line."""
 
@@ -85,6 +83,26 @@ class Arm(Record):
 
     block_size_tokens: int | None = Field(default=None, gt=0)
     """Only where this arm's configuration changes the grid; sizes stay the reference arm's."""
+
+
+class Arm(ServerSettings):
+    """A server configuration, and the cells that are measured on it."""
+
+    cell: ArmCell
+    """The kind of the measured cells. Reference cells stand before and after them."""
+
+    every_boundary: bool = False
+    """For the prediction: the patch makes every crossed block boundary end a chunk."""
+
+    concurrency: int = Field(default=1, ge=1, le=64)
+    """How many requests of a measured cell are sent at once, each under a salt of its own.
+    `repeats` then counts these volleys. Above 1 the arm gets a verdict of its own kind."""
+
+    @model_validator(mode="after")
+    def _company_is_all_that_differs(self) -> Self:
+        if self.concurrency > 1 and self.cell != "reference":
+            raise ValueError('concurrency: needs cell = "reference": nothing comes before B')
+        return self
 
 
 class Experiment(Record):

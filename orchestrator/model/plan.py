@@ -2,14 +2,21 @@
 
 from typing import Literal
 
+from pydantic import Field, JsonValue
+
 from orchestrator.model.experiment import CellKind, Expectation, Purpose, Switch
 from orchestrator.model.prediction import CellPrediction
 from orchestrator.model.profile import ReadyLimits, StopLimits
 from orchestrator.model.record import Record
+from orchestrator.model.suite import Language, SuitePlan
 
 Selection = Literal["quick", "plain", "full"]
 Place = Literal["before", "measured", "after"]
 Role = Literal["ready", "warm-up", "prime", "a", "b"]
+
+Endpoint = Literal["/v1/completions", "/v1/chat/completions"]
+"""The first takes a prompt as token ids, so that nothing between us and the scheduler encodes text
+again. The second renders a conversation itself; its answer repeats the ids that came of it."""
 
 
 class PromptPlan(Record):
@@ -17,6 +24,17 @@ class PromptPlan(Record):
 
     document: str
     token_ids: tuple[int, ...]
+
+
+class ChatPlan(Record):
+    """One prompt of the chat endpoint: the server renders it, so its token ids are the answer's."""
+
+    document: str
+    content: str
+    """Of the one user's turn."""
+
+    response_format: dict[str, JsonValue] | None
+    """As the server takes it; `None` where it enforces no schema."""
 
 
 class ProbePlan(Record):
@@ -27,15 +45,20 @@ class ProbePlan(Record):
 
     role: Role
     prompt: str
-    """Key of `Plan.prompts`."""
+    """Key of `Plan.prompts`, or of `Plan.chats`."""
 
     salt: str
+    endpoint: Endpoint = "/v1/completions"
     repeat: int | None = None
     """Counted from 1 for B; `None` for every other role."""
 
 
 class CellPlan(Record):
-    """A sequence of probes under one salt, sent one after the other."""
+    """A sequence of probes about one prompt.
+
+    They are sent one after the other, in the order of their ids: those of one cell at a stretch,
+    but for a suite, whose runs go through the items.
+    """
 
     id: str
     kind: CellKind
@@ -43,9 +66,21 @@ class CellPlan(Record):
     """Reference cells stand before and after the measured ones."""
 
     document: str
+    """In a suite: the item, since its prompt is what stays the same."""
+
     a_tokens: int | None
-    b_tokens: int
+    b_tokens: int | None
+    """`None`: the server renders the prompt."""
+
     salt: str
+    """Of its probes. Those of a volley have salts of their own, derived from it."""
+
+    shares_salt: bool = False
+    """On purpose under the salt of other cells: its first request may be served from the cache."""
+
+    concurrency: int = 1
+    """How many of its probes are sent at once: above 1, a volley at a time."""
+
     probes: tuple[ProbePlan, ...]
     prediction: CellPrediction | None
     """Made before anything is measured. `None`: no rule of ours covers this configuration."""
@@ -97,7 +132,7 @@ class DocumentPin(Record):
     """Which text a document's name stood for."""
 
     name: str
-    language: str
+    language: Language
     kind: str
     sha256: str
 
@@ -119,8 +154,10 @@ class Plan(Record):
     seed: int
     block_size_tokens: int
     speculative_tokens: int
-    shared_tokens: int
-    b_tokens: int
+    shared_tokens: int | None
+    """This one and the next: `None` in a suite, whose prompts the server renders."""
+
+    b_tokens: int | None
     a_tokens: tuple[int, ...]
     repeats: int
     reference_repeats: int
@@ -128,6 +165,8 @@ class Plan(Record):
     top_logprobs: int
     documents: tuple[DocumentPin, ...]
     prompts: dict[str, PromptPlan]
+    chats: dict[str, ChatPlan] = Field(default_factory=dict)
+    suite: SuitePlan | None = None
     arms: tuple[ArmPlan, ...]
     control: str | None
     expected_start_s: float
