@@ -1,6 +1,7 @@
 """Arms and the whole run: counts, expectations, one sentence, the exit code."""
 
 from collections.abc import Mapping, Sequence
+from itertools import combinations
 from typing import get_args
 
 from orchestrator.judging.cells import attribute, judge_cells
@@ -10,7 +11,7 @@ from orchestrator.judging.measured import ArmEvidence
 from orchestrator.model.experiment import Expectation
 from orchestrator.model.outcome import Failed
 from orchestrator.model.plan import Plan
-from orchestrator.model.score import ItemResult, SuiteComparison
+from orchestrator.model.score import ItemResult
 from orchestrator.model.verdict import (
     ArmVerdict,
     CellVerdict,
@@ -61,16 +62,11 @@ def judge(plan: Plan, arms: Sequence[ArmEvidence]) -> RunVerdict:
         sentence=_sentence(result, verdicts, failed),
         arms=tuple(verdicts),
         removal=None,
-        suite=_beside_control(plan, verdicts),
+        suite=()
+        if plan.suite is None
+        else tuple(compare_suites(*pair) for pair in combinations(verdicts, 2)),
         not_covered=not_covered(plan, verdicts),
     )
-
-
-def _beside_control(plan: Plan, arms: Sequence[ArmVerdict]) -> tuple[SuiteComparison, ...]:
-    control = next((arm for arm in arms if arm.arm == plan.control), None)
-    if plan.suite is None or control is None:
-        return ()
-    return tuple(compare_suites(control, arm) for arm in arms if arm is not control)
 
 
 def _judge_arm(

@@ -99,9 +99,6 @@ class SuiteExperiment(Record):
 
     arms: tuple[SuiteArm, ...] = Field(min_length=1)
 
-    control: Name
-    """The arm that the others are set beside, item by item."""
-
     expectations: dict[Name, dict[Name, Expectation]] = Field(default_factory=dict)
     """Profile to arm to what is expected, as in any other experiment."""
 
@@ -110,8 +107,6 @@ class SuiteExperiment(Record):
         arms = [arm.name for arm in self.arms]
         if len(set(arms)) != len(arms):
             raise ValueError("arms: a name stands twice")
-        if self.control not in arms:
-            raise ValueError("control: there is no such arm")
         for profile, expected in self.expectations.items():
             for arm in set(expected) - set(arms):
                 raise ValueError(f"expectations.{profile}.{arm}: there is no such arm")

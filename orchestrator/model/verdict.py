@@ -251,6 +251,6 @@ class RunVerdict(Record):
     """Whether a patched arm shows that its patch removes the effect; `None` without one."""
 
     suite: tuple[SuiteComparison, ...] = ()
-    """Of a suite: every other arm beside the control."""
+    """Of a suite: its arms in pairs."""
 
     not_covered: tuple[str, ...]

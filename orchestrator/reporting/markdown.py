@@ -7,8 +7,10 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from orchestrator.model.plan import Plan
 from orchestrator.model.verdict import ArmVerdict, Difference, RunVerdict
 from orchestrator.pricing import advice, prices
+from orchestrator.reporting.company import company_rows
 from orchestrator.reporting.rows import rows
 from orchestrator.reporting.scan import SIGNS, scans
+from orchestrator.reporting.suite import suite_section
 
 _TEMPLATES = Environment(
     loader=PackageLoader("orchestrator.reporting", "templates"),
@@ -52,6 +54,8 @@ def markdown(plan: Plan, verdict: RunVerdict, *, command: str) -> str:
         plan=plan,
         verdict=verdict,
         rows=rows(verdict),
+        suite=suite_section(plan, verdict),
+        companies=company_rows(verdict),
         moved=_moved(verdict),
         findings=[(arm.arm, finding) for arm in verdict.arms for finding in arm.findings],
         launches=[
