@@ -188,7 +188,9 @@ def _cell(
                 else volley_findings(cell, volleys, arm, expected_prompt=lengths)
             ),
         ),
-        volley_steps=tuple(_whole(volley.delta.iteration_tokens_count) for volley in volleys),
+        steps=tuple(
+            _whole(counted.delta.iteration_tokens_count) for counted in volleys or measured
+        ),
     )
 
 
@@ -237,7 +239,6 @@ def _results(entries: Sequence[_Answer]) -> Iterable[ProbeResult]:
             preemptions_delta=_whole(measured.delta.preemptions),
             draft_tokens_delta=_whole(measured.delta.draft_tokens),
             accepted_tokens_delta=_whole(measured.delta.accepted_draft_tokens),
-            steps_delta=_whole(measured.delta.iteration_tokens_count),
             not_argmax=answer.not_argmax,
             prefill_s=measured.delta.prefill_time_s,
             first_token_s=measured.delta.time_to_first_token_s,

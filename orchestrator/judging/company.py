@@ -11,17 +11,19 @@ from orchestrator.model.verdict import Pattern, Volley, Word
 
 
 def volleys_of(cell: CellEvidence, arm: ArmEvidence) -> tuple[Volley, ...]:
-    """The volleys of a cell, beside what its document's references took one at a time."""
+    """The volleys of a cell with `concurrency`, beside what its document's references took one at a time."""
     lone = _lone_steps(
-        probe.steps_delta
+        steps
         for other in arm.cells
         if other.plan.document == cell.plan.document and other.plan.place != "measured"
-        for probe in other.probes
+        for steps in other.steps
     )
     size = cell.plan.concurrency
+    if size == 1:
+        return ()
     return tuple(
         Volley(requests=size, steps=steps, lone_steps=None if lone is None else size * lone)
-        for steps in cell.volley_steps
+        for steps in cell.steps
     )
 
 

@@ -45,7 +45,9 @@ _PANEL_DOCUMENTS, _PANEL_LENGTHS = 6, 3
 
 def _other_starts(plan: Plan) -> str:
     if plan.suite is None:
-        return "Other starts: each arm ran on one; digests of two starts are not set side by side."
+        return (
+            "Other starts: each arm ran on one, and digests of two starts are not set side by side."
+        )
     return (
         "Other starts: each arm ran on one. Digests of two are set side by side only where their"
         " references are bit-identical."

@@ -19,8 +19,8 @@ class CellEvidence:
     repeats: tuple[Repeat, ...]
     probes: tuple[ProbeResult, ...]
     findings: tuple[GateFinding, ...]
-    volley_steps: tuple[int | None, ...] = ()
-    """Of each volley of a cell with `concurrency`: the engine's steps across it."""
+    steps: tuple[int | None, ...]
+    """That gave out a token, by the engine's count: across each request, or each volley."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -59,9 +59,6 @@ class ProbeResult(Record):
     not_argmax: tuple[int, ...]
     """Generated tokens, from 0, that were not the most probable candidate."""
 
-    steps_delta: int | None = None
-    """Of the engine's count of steps that gave out a token, across this request."""
-
     prefill_s: float | None
     """Of the server's own histogram, across this request."""
 

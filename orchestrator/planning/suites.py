@@ -27,9 +27,6 @@ from orchestrator.scoring.reading import canonical
 
 _WARM_UP = "warm-up"
 
-_TEMPLATE_TOKENS = 32
-"""More than a chat template adds to one user's turn; for the room in the cache only."""
-
 
 def make_suite_plan(
     suite: SuiteExperiment,
@@ -171,7 +168,7 @@ def _arm_plan(
             block_size_tokens=arm.block_size_tokens or profile.block_size_tokens,
             tokenizer_sample=sample[:SAMPLE_CHARACTERS],
             tokenizer_ids=tuple(encode(sample[:SAMPLE_CHARACTERS])),
-            prompt_tokens=_tokens_to_keep(cells, chats, encode),
+            prompt_tokens=_tokens_to_keep(cells, chats, profile, encode),
         ),
         ready_probe=ProbePlan(
             id="000-ready", role="ready", prompt="ready", salt=salt_of(suite, arm, "ready")
@@ -190,9 +187,13 @@ def _arm_plan(
 
 
 def _tokens_to_keep(
-    cells: Sequence[CellPlan], chats: Mapping[str, ChatPlan], encode: Encode
+    cells: Sequence[CellPlan],
+    chats: Mapping[str, ChatPlan],
+    profile: LaunchProfile,
+    encode: Encode,
 ) -> int:
     """Of all prompts together, each once under each salt: the runs of an item need no more room."""
     kept = {(probe.salt, probe.prompt) for cell in cells for probe in cell.probes}
-    tokens = {key: len(encode(chat.content)) + _TEMPLATE_TOKENS for key, chat in chats.items()}
+    template = len(encode(profile.prompt_prefix)) + len(encode(profile.prompt_suffix))
+    tokens = {key: len(encode(chat.content)) + template for key, chat in chats.items()}
     return sum(tokens[prompt] for _, prompt in kept)
