@@ -189,7 +189,8 @@ def _cell(
             ),
         ),
         steps=tuple(
-            _whole(counted.delta.iteration_tokens_count) for counted in volleys or measured
+            _whole(counted.delta.iteration_tokens_count)
+            for counted in (measured if cell.concurrency == 1 else volleys)
         ),
     )
 

@@ -35,7 +35,11 @@ def test_every_shipped_definition_is_valid() -> None:
     definitions = Definitions(PROJECT)
 
     for path in (PROJECT / "arms").glob("*.toml"):
-        assert definitions.documents(definitions.experiment(path.stem))
+        suite = definitions.suite(path.stem)
+        if suite is None:
+            assert definitions.documents(definitions.experiment(path.stem))
+        else:
+            assert definitions.suite_documents(suite, definitions.suite_items(suite))
     for path in (PROJECT / "launch_profiles").glob("*.toml"):
         assert definitions.profile(path.stem).name == path.stem
 

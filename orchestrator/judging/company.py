@@ -11,7 +11,7 @@ from orchestrator.model.verdict import Pattern, Volley, Word
 
 
 def volleys_of(cell: CellEvidence, arm: ArmEvidence) -> tuple[Volley, ...]:
-    """The volleys of a cell with `concurrency`, beside what its document's references took one at a time."""
+    """The volleys of a cell, beside what as many requests took one at a time; none without any."""
     lone = _lone_steps(
         steps
         for other in arm.cells
