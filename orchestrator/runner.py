@@ -131,7 +131,7 @@ def _execute_arm(
             stage = "probe"
             total = sum(len(cell.probes) for cell in arm.cells)
             done = 0
-            for cell, volley in volleys(arm):
+            for cell, volley in arm.volleys:
                 sequence.ask_at_once(volley)
                 done += len(volley)
                 progress.asked(cell, done, total)
@@ -143,19 +143,6 @@ def _execute_arm(
         log.warning("arm.failed", stage=stage, error=str(error))
         return Failed(stage=stage, error=f"{type(error).__name__}: {error}")
     return Completed()
-
-
-def volleys(arm: ArmPlan) -> list[tuple[str, tuple[ProbePlan, ...]]]:
-    """What is sent at once, with the cell's id, in the order of the probes' numbers.
-
-    One probe each, but in a cell with `concurrency`.
-    """
-    told = [
-        (cell.id, cell.probes[first : first + cell.concurrency])
-        for cell in arm.cells
-        for first in range(0, len(cell.probes), cell.concurrency)
-    ]
-    return sorted(told, key=lambda volley: int(volley[1][0].id.partition("-")[0]))
 
 
 class _Sequence:

@@ -8,7 +8,6 @@ import pytest
 from orchestrator.errors import DefinitionError
 from orchestrator.model.plan import ArmPlan
 from orchestrator.requesting import request_body
-from orchestrator.runner import volleys
 from tests.definitions import profile
 from tests.suites import DOCUMENTS, ITEMS, suite, suite_plan
 
@@ -16,7 +15,7 @@ from tests.suites import DOCUMENTS, ITEMS, suite, suite_plan
 def sent(arm: ArmPlan) -> list[str]:
     """The items of the measured runs, in the order in which they are asked."""
     measured = {cell.id for cell in arm.cells if cell.place == "measured"}
-    return [volley[0].prompt for cell, volley in volleys(arm) if cell in measured]
+    return [volley[0].prompt for cell, volley in arm.volleys if cell in measured]
 
 
 def arm_of(name: str, **changes: object) -> ArmPlan:
@@ -28,7 +27,7 @@ def test_every_item_is_asked_between_two_references_of_its_own() -> None:
     """First all references, then the runs, then all references again, each cold one apart."""
     arm = arm_of("untouched")
     places = [
-        next(c.place for c in arm.cells if c.id == cell) for cell, _ in volleys(arm)
+        next(c.place for c in arm.cells if c.id == cell) for cell, _ in arm.volleys
     ]  # fmt: skip
     references = [cell.salt for cell in arm.cells if cell.place != "measured"]
 

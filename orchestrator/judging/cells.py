@@ -130,14 +130,32 @@ def _attribution(
     evidence = next(entry for entry in arm.cells if entry.plan.id == cell.cell)
     if is_first_request(evidence, arm) and len(set(seen.variants[1:])) == 1:
         return "first-request", "only the very first request of the start differs"
+    if cell.kind == "suite":
+        return _attribution_in_a_suite(cell, seen, evidence, caching_off)
     if any(len(set(group.variants)) > 1 for group in seen.hit_groups):
         return "nondeterministic", "answers differ within one hit state"
-    if cell.kind == "suite" and not evidence.plan.shares_salt:
-        return "unattributed", "no other item came before it under its salt"
     missing = _missing_for_contamination(cell, seen, caching_off)
     if missing is not None:
         return "unattributed", missing
     return "contamination", "it follows the hit state or stands against an unmoved reference"
+
+
+def _attribution_in_a_suite(
+    cell: CellVerdict, seen: Pattern, evidence: CellEvidence, caching_off: Sequence[CellVerdict]
+) -> tuple[Attribution, str]:
+    """Nothing is predicted of a suite's prompts.
+
+    So answers that differ within one hit state may be chance, or a prefill that was cut elsewhere:
+    neither is said.
+    """
+    if any(len(set(group.variants)) > 1 for group in seen.hit_groups):
+        return "unattributed", "answers differ within one hit state, and no cut was predicted"
+    if not evidence.plan.shares_salt:
+        return "unattributed", "no other item came before it under its salt"
+    missing = _missing_for_contamination(cell, seen, caching_off)
+    if missing is not None:
+        return "unattributed", missing
+    return "contamination", "other items came before it, against an unmoved reference"
 
 
 def _missing_for_contamination(

@@ -127,6 +127,19 @@ class ArmPlan(Record):
     warm_up: tuple[ProbePlan, ...]
     cells: tuple[CellPlan, ...]
 
+    @property
+    def volleys(self) -> list[tuple[str, tuple[ProbePlan, ...]]]:
+        """What is sent at once, with its cell's id, in the order of the probes' numbers.
+
+        One probe each, but in a cell with `concurrency`.
+        """
+        told = [
+            (cell.id, cell.probes[first : first + cell.concurrency])
+            for cell in self.cells
+            for first in range(0, len(cell.probes), cell.concurrency)
+        ]
+        return sorted(told, key=lambda volley: int(volley[1][0].id.partition("-")[0]))
+
 
 class DocumentPin(Record):
     """Which text a document's name stood for."""
