@@ -25,6 +25,7 @@ from orchestrator.model.serverlog import LogScan
 from orchestrator.model.verdict import GateFinding, ProbeResult
 from orchestrator.plateau import Served, plateaus
 from orchestrator.reconciling import Measured, cell_findings, log_gates, start_findings
+from orchestrator.throughput import cold_results
 
 
 def arm_evidence(
@@ -51,41 +52,33 @@ def arm_evidence(
         log: What the server's log says.
     """
     sent = list(exchanges)
-    answered, problems = _read(plan, arm, sent)
-    cells = tuple(_cell(plan, arm, cell, answered, problems) for cell in arm.cells)
-    served = [
-        Served(
-            prompt_tokens=len(plan.prompts[exchange.times.probe.prompt].token_ids),
-            started_s=exchange.times.started_s,
-        )
-        for exchange, _ in sent
-    ]
-    levels = plateaus(memory, served)
-    if facts is None:
-        return ArmEvidence(
-            plan=arm,
-            outcome=outcome,
-            cells=cells,
-            findings=(),
-            intent=intent,
-            memory=levels,
-            log_findings=log.findings,
-        )
-    ours = [answered[p.id] for cell in arm.cells for p in cell.probes if p.id in answered]
-    total = delta(ours[0].before, ours[-1].after) if ours else None
-    return ArmEvidence(
-        plan=arm,
-        outcome=outcome,
-        cells=cells,
-        findings=(
+    answered, problems = _read(plan, arm, [e for e in sent if e[0].times.probe.role != "cold"])
+    findings: tuple[GateFinding, ...] = ()
+    if facts is not None:
+        ours = [answered[p.id] for cell in arm.cells for p in cell.probes if p.id in answered]
+        total = delta(ours[0].before, ours[-1].after) if ours else None
+        findings = (
             *start_findings(arm, facts, total),
             *defining_property_findings(intent),
             *log_gates(log),
-        ),
+        )
+    return ArmEvidence(
+        plan=arm,
+        outcome=outcome,
+        cells=tuple(_cell(plan, arm, cell, answered, problems) for cell in arm.cells),
+        findings=findings,
         intent=intent,
-        memory=levels,
+        memory=plateaus(memory, [_served(plan, exchange) for exchange, _ in sent]),
         log_findings=log.findings,
+        log_lines=log.lines,
+        preemptions=_whole(read_metrics(sent[-1][1]).preemptions) if sent else None,
+        cold=cold_results(arm, sent),
     )
+
+
+def _served(plan: Plan, exchange: Exchange) -> Served:
+    times = exchange.times
+    return Served(prompt_tokens=len(plan.prompt_ids(times.probe.prompt)), started_s=times.started_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +196,7 @@ def _results(entries: Sequence[_Answer]) -> Iterable[ProbeResult]:
 
 
 def _role(probe: ProbePlan) -> Literal["prime", "a", "b"]:
-    if probe.role in ("ready", "warm-up"):
+    if probe.role in ("ready", "warm-up", "cold"):
         raise AssertionError(probe)  # no cell has one
     return probe.role  # type: ignore[return-value]  # what is left, by the line above
 

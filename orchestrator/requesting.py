@@ -9,20 +9,29 @@ PATH = "/v1/completions"
 
 
 def request_body(plan: Plan, arm: ArmPlan, probe: ProbePlan) -> bytes:
-    """The body of one probe, as it is sent.
+    """The body of one probe, as it is sent: greedy, and always of the same number of tokens.
 
-    Greedy, one token list for every generated token, candidates named by token id, and always
-    `max_tokens` tokens long. The readiness probe generates one.
+    One token list for every generated token, candidates named by token id; the readiness probe
+    generates one token. A cold request is streamed, and asks for no token lists: making them would
+    be part of what is timed.
     """
-    body = {
+    body: dict[str, object] = {
         "model": arm.declared.served_model_name,
-        "prompt": plan.prompts[probe.prompt].token_ids,
-        "max_tokens": 1 if probe.role == "ready" else plan.max_tokens,
+        "prompt": plan.prompt_ids(probe.prompt),
+        "max_tokens": _max_tokens(plan, probe),
         "temperature": 0,
         "seed": 0,
         "ignore_eos": True,
-        "logprobs": plan.top_logprobs,
-        "return_tokens_as_token_ids": True,
         "cache_salt": probe.salt,
     }
+    if probe.role == "cold":
+        body |= {"stream": True, "stream_options": {"include_usage": True}}
+    else:
+        body |= {"logprobs": plan.top_logprobs, "return_tokens_as_token_ids": True}
     return json.dumps(body, separators=(",", ":")).encode()
+
+
+def _max_tokens(plan: Plan, probe: ProbePlan) -> int:
+    if probe.role == "cold" and plan.throughput is not None:
+        return plan.throughput.max_tokens
+    return 1 if probe.role == "ready" else plan.max_tokens

@@ -4,7 +4,7 @@ Each arm is one `with` block around one server. What an arm received is on disk 
 looks at it; the judgement reads it back from there, and `analyze` takes the same way.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
@@ -21,7 +21,7 @@ from orchestrator.model.exchange import Exchange
 from orchestrator.model.host import MemorySample
 from orchestrator.model.outcome import Completed, Failed, Outcome, Stage
 from orchestrator.model.patch import Overlay, Removal
-from orchestrator.model.plan import ArmPlan, Plan, ProbePlan
+from orchestrator.model.plan import ArmPlan, ColdRun, Plan, ProbePlan
 from orchestrator.model.verdict import ArmVerdict, RunVerdict
 from orchestrator.patching.removal import OverlaidArm, judge_removal
 from orchestrator.patching.reported import loaded_modules, marked_engine_cores
@@ -49,6 +49,9 @@ class Server(Protocol):
 
     def counters(self, *, finished: int | None) -> str:
         """The metrics lines that count, once `finished` requests are counted."""
+
+    def rest(self, *, until_s: float) -> None:
+        """Send nothing until then, on the clock of the exchanges, or until the server ends."""
 
 
 class StartServer(Protocol):
@@ -120,16 +123,16 @@ def _execute_arm(
                 page = server.page(path)
                 if page is not None:
                     store.save_page(arm.name, name, page)
-            sequence = _Sequence(plan, arm, server, store)
+            sequence = _Sequence(plan, arm, server, store, progress)
             sequence.count_ready()
             stage = "warm-up"
             for probe in arm.warm_up:
                 sequence.ask(probe)
             stage = "probe"
-            total = sum(len(cell.probes) for cell in arm.cells)
-            for done, (cell, probe) in enumerate(_probes(arm), start=1):
-                sequence.ask(probe)
-                progress.asked(cell, done, total)
+            for cell in arm.cells:
+                sequence.ask_all(cell.id, cell.probes)
+            for run in arm.cold:
+                sequence.ask_cold(run)
             stage = "stop"
             page = server.page("/metrics")
             if page is not None:
@@ -140,16 +143,16 @@ def _execute_arm(
     return Completed()
 
 
-def _probes(arm: ArmPlan) -> Iterator[tuple[str, ProbePlan]]:
-    for cell in arm.cells:
-        for probe in cell.probes:
-            yield cell.id, probe
-
-
 class _Sequence:
     """The requests of one start, strictly one after the other, with the counters between them."""
 
-    def __init__(self, plan: Plan, arm: ArmPlan, server: Server, store: Store) -> None:
+    def __init__(
+        self, plan: Plan, arm: ArmPlan, server: Server, store: Store, progress: Progress
+    ) -> None:
+        self._progress = progress
+        self._done = 0
+        self._total = sum(len(cell.probes) for cell in arm.cells)
+        self._total += sum(len(run.probes) for run in arm.cold)
         self._plan = plan
         self._arm = arm
         self._server = server
@@ -160,10 +163,27 @@ class _Sequence:
         """Read the counters that the readiness probe left behind."""
         self._count(self._arm.ready_probe, finished=None)
 
-    def ask(self, probe: ProbePlan) -> None:
+    def ask(self, probe: ProbePlan) -> Exchange:
         """Send one request, and read the counters once it is counted."""
-        self._server.ask(probe, request_body(self._plan, self._arm, probe))
+        exchange = self._server.ask(probe, request_body(self._plan, self._arm, probe))
         self._count(probe, finished=None if self._finished is None else self._finished + 1)
+        return exchange
+
+    def ask_all(self, where: str, probes: Sequence[ProbePlan]) -> list[Exchange]:
+        """Send the requests of a cell, or of a length."""
+        exchanges = []
+        for probe in probes:
+            exchanges.append(self.ask(probe))
+            self._done += 1
+            self._progress.asked(where, self._done, self._total)
+        return exchanges
+
+    def ask_cold(self, run: ColdRun) -> None:
+        """Send the requests of a length, and leave its memory as it is for as long as planned."""
+        exchanges = self.ask_all(f"cold, {run.prompt_tokens} tokens", run.probes)
+        if self._plan.throughput is not None:
+            hold_s = self._plan.throughput.hold_s
+            self._server.rest(until_s=exchanges[0].times.started_s + hold_s)
 
     def _count(self, probe: ProbePlan, *, finished: int | None) -> None:
         lines = self._server.counters(finished=finished)

@@ -37,10 +37,23 @@ class Definitions:
     def profile(self, name: str) -> LaunchProfile:
         """Read `launch_profiles/NAME.toml`; `name` may also be that file's path.
 
+        A profile with `based_on` has every key of the profile that is named there, its own
+        standing over it; a table of its own stands in the place of the whole table.
+
         Raises:
             DefinitionError: No such file, no TOML, or not a valid profile.
         """
-        return _read(_find(self._profiles, name, "launch profile"), LaunchProfile)
+        path = _find(self._profiles, name, "launch profile")
+        values = read_table(path)
+        base = values.pop("based_on", None)
+        if base is not None:
+            if not isinstance(base, str):
+                raise DefinitionError(path, "based_on: must be the name of a profile")
+            base_values = read_table(_find(self._profiles, base, f"profile (based_on in {path})"))
+            if "based_on" in base_values:
+                raise DefinitionError(path, f"based_on: {base} is itself based on another profile")
+            values = base_values | values
+        return _named(path, validated(path, values, LaunchProfile))
 
     def documents(self, experiment: Experiment) -> dict[str, Document]:
         """Every document that the experiment names, its warm-up document included.
@@ -91,7 +104,10 @@ def _find(folder: Path, name: str, what: str) -> Path:
 
 
 def _read(path: Path, kind: type[R]) -> R:
-    record = validated(path, read_table(path), kind)
+    return _named(path, validated(path, read_table(path), kind))
+
+
+def _named(path: Path, record: R) -> R:
     if getattr(record, "name", path.stem) != path.stem:
         raise DefinitionError(path, f"name: must be {path.stem!r}, the file's own name")
     return record

@@ -34,7 +34,7 @@ log = structlog.get_logger()
 
 
 def run_experiment(
-    project: Path, experiment: str, profile: str, selection: Selection, arms: Sequence[str]
+    project: Path, experiment: str, profile: str | None, selection: Selection, arms: Sequence[str]
 ) -> int:
     """Prepare, plan, execute, judge, report; the exit code.
 

@@ -32,7 +32,7 @@ _STOP_S = 3.0
 
 
 def print_plan(
-    project: Path, experiment: str, profile: str, selection: Selection, arms: Sequence[str]
+    project: Path, experiment: str, profile: str | None, selection: Selection, arms: Sequence[str]
 ) -> None:
     """Launch command of each arm, cells with token counts, prediction, expected time."""
     plan = resolve_plan(project, experiment, profile, selection, arms, None).plan

@@ -55,10 +55,35 @@ class Sizes(Record):
     """How much of the document a `primed` cell sends first."""
 
 
+class Throughput(Record):
+    """Cold requests of exact lengths, sent after the cells of every start."""
+
+    lengths: tuple[str, ...] = tuple(f"limit // {part}" for part in (32, 16, 8, 4, 2, 1))
+    """Size expressions, the shortest first. `limit` is the longest prompt that the profile's
+    server takes: its `context_tokens` less the tokens that are generated."""
+
+    documents: tuple[Name, ...] = Field(min_length=1)
+    """Whose text the prompts are cut from, each at a place of its own."""
+
+    repeats: int = Field(default=5, ge=2)
+    """Of each length on each start, after one that warms up and is not counted."""
+
+    max_tokens: int = Field(default=32, ge=2, le=4096)
+    """Generated tokens of each: what the speed of decoding is measured on."""
+
+    hold_s: float = Field(default=0.0, ge=0)
+    """Least time from the first request of a length to the next length, so that the memory is
+    sampled often enough to be told from noise: once a second, twelve samples are needed."""
+
+
 class Arm(Record):
     """One server configuration, on a start of its own."""
 
     name: Name
+
+    profile: Name | None = None
+    """The launch profile of this arm: for experiments that set stacks side by side. All arms
+    name one, or none does, and the command line says it."""
 
     cell: CellKind
     """The kind of the measured cells. Reference cells stand before and after them."""
@@ -127,8 +152,15 @@ class Experiment(Record):
 
     arms: tuple[Arm, ...] = Field(min_length=1)
 
+    throughput: Throughput | None = None
+    """What is measured of speed; nothing when absent."""
+
+    there_and_back: bool = False
+    """Every arm has a second start, in the reverse order: what drifts with time shows between an
+    arm's two starts, and stands on both sides of a comparison."""
+
     control: Name | None = None
-    """The arm that the prices of the others are set against."""
+    """The arm that the prices and speeds of the others are set against."""
 
     expectations: dict[Name, dict[Name, Expectation]] = Field(default_factory=dict)
     """Profile to arm to what is expected. A profile that is listed makes the purpose
@@ -144,6 +176,8 @@ class Experiment(Record):
             raise ValueError("warm_up_document: must not be one of the panel's documents")
         if self.control is not None and self.control not in arms:
             raise ValueError("control: there is no such arm")
+        if len({arm.profile is None for arm in self.arms}) > 1:
+            raise ValueError("arms: either every arm names its profile, or none does")
         if self.sizes.prime is None and any(arm.cell == "primed" for arm in self.arms):
             raise ValueError("sizes.prime: a primed cell needs it")
         for profile, expected in self.expectations.items():
@@ -151,6 +185,11 @@ class Experiment(Record):
                 if arm not in arms:
                     raise ValueError(f"expectations.{profile}.{arm}: there is no such arm")
         return self
+
+    @property
+    def stacks(self) -> tuple[str, ...]:
+        """The profiles that the arms name, in order; empty where the command line says it."""
+        return tuple(dict.fromkeys(arm.profile for arm in self.arms if arm.profile is not None))
 
     def sizes_on(self, profile: str) -> tuple[str, Sizes]:
         """The sizes for a profile, and the key they stand under."""

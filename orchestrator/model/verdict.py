@@ -9,6 +9,7 @@ from orchestrator.model.patch import Removal
 from orchestrator.model.plan import Place
 from orchestrator.model.record import Record
 from orchestrator.model.serverlog import Finding
+from orchestrator.model.stacks import StackComparison
 
 Word = Literal["stable", "diverged", "inconclusive"]
 Repeats = Literal["equal", "first-differs", "split"]
@@ -215,3 +216,6 @@ class RunVerdict(Record):
     """Whether a patched arm shows that its patch removes the effect; `None` without one."""
 
     not_covered: tuple[str, ...]
+
+    stacks: StackComparison | None = None
+    """Speed, side by side; `None` where the experiment asks nothing of it."""
