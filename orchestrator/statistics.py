@@ -6,7 +6,7 @@ that the values are drawn independently of one another, and nothing about their 
 coverage is exact (Conover, *Practical Nonparametric Statistics*, 3rd edition, section 3.2). At 95 %
 fewer than six values have none: with five, one in sixteen medians lies outside even all of them.
 
-A bootstrap was rejected: of ten values it covers less than it says, and needs a seed to say it twice.
+A bootstrap was rejected: of ten values it covers less than it says, and two of them differ.
 """
 
 import math

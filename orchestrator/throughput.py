@@ -82,20 +82,26 @@ def _problem(
     tokens: int, answer: StreamedAnswer, before: MetricsReading, added: MetricsReading
 ) -> str | None:
     """Why it is no cold request of this length on an idle server; the first reason that holds."""
-    if answer.prompt_tokens != tokens:
-        return f"the server counted {answer.prompt_tokens} prompt tokens, {tokens} planned"
     served = (answer.cached_tokens, added.prefix_cache_hits_tokens)
-    if served == (None, None):
-        return "neither the answer nor a counter says whether it was served from a cache"
-    if any(served):
-        return f"it was not cold: cached tokens {served[0]} by the answer, {served[1]} counted"
-    if before.requests_running or before.requests_waiting:
-        return "other requests were running or waiting"
-    if added.preemptions:
-        return f"{added.preemptions:g} preemptions during the request"
-    if added.requests_finished not in (None, 1):
-        return f"the server finished {added.requests_finished:g} requests, not 1"
-    return None
+    problems = {
+        f"the server counted {answer.prompt_tokens} prompt tokens, {tokens} planned": (
+            answer.prompt_tokens != tokens
+        ),
+        "neither the answer nor a counter says whether it was served from a cache": (
+            served == (None, None)
+        ),
+        f"it was not cold: cached tokens {served[0]} by the answer, {served[1]} by the counter": (
+            any(served)
+        ),
+        "other requests were running or waiting": (
+            bool(before.requests_running or before.requests_waiting)
+        ),
+        f"{added.preemptions} preemptions during the request": bool(added.preemptions),
+        f"the server finished {added.requests_finished} requests, not 1": (
+            added.requests_finished not in (None, 1)
+        ),
+    }
+    return next((problem for problem, holds in problems.items() if holds), None)
 
 
 def _whole(value: float | None) -> int | None:

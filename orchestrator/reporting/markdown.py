@@ -9,6 +9,7 @@ from orchestrator.model.verdict import ArmVerdict, Difference, RunVerdict
 from orchestrator.pricing import advice, prices
 from orchestrator.reporting.rows import rows
 from orchestrator.reporting.scan import SIGNS, scans
+from orchestrator.reporting.stacks import stacks_section
 
 _TEMPLATES = Environment(
     loader=PackageLoader("orchestrator.reporting", "templates"),
@@ -62,6 +63,7 @@ def markdown(plan: Plan, verdict: RunVerdict, *, command: str) -> str:
         scans=scans(plan, verdict),
         memory=_memory(verdict),
         signs=SIGNS,
+        stacks=None if verdict.stacks is None else stacks_section(verdict.stacks),
         prices=priced,
         advice=advice(priced) if priced else None,
     )
