@@ -140,9 +140,7 @@ def bare_first_token(bench: Bench, probe: ProbePlan) -> float:
     """Until the first line of data."""
     started = time.monotonic()
     first_s = 0.0
-    with bench.http.stream(
-        "POST", PATH, content=bench.body(probe), headers=HEADERS
-    ) as response:
+    with bench.http.stream("POST", PATH, content=bench.body(probe), headers=HEADERS) as response:
         for line in response.iter_lines():
             if line.startswith("data:") and not first_s:
                 first_s = time.monotonic() - started

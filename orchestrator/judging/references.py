@@ -58,11 +58,7 @@ def _by_hit_state(repeats: Sequence[Repeat]) -> dict[int | None, set[bytes]]:
 def _without_first_request(cell: CellEvidence, arm: ArmEvidence) -> tuple[Repeat, ...]:
     """Leave out the start's very first request where it alone differs (5)."""
     rest = cell.repeats[1:]
-    if (
-        rest
-        and is_first_request(cell, arm)
-        and len({r.key for r in rest}) == 1
-    ):
+    if rest and is_first_request(cell, arm) and len({r.key for r in rest}) == 1:
         return rest
     return cell.repeats
 

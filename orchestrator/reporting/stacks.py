@@ -66,7 +66,7 @@ def stacks_section(comparison: StackComparison) -> StacksSection:
     """A comparison as text."""
     return StacksSection(
         comparison=comparison,
-        sentence=_sentence(comparison),
+        sentence=speed_sentence(comparison),
         rows=tuple(_stack_rows(comparison)),
         speeds=tuple(_speed_row(row, speed) for row in comparison.rows for speed in row.speeds),
         lines=tuple(_start_lines(comparison)),
@@ -116,7 +116,7 @@ def _start_lines(comparison: StackComparison) -> Iterator[str]:
         )
 
 
-def _sentence(comparison: StackComparison) -> str:
+def speed_sentence(comparison: StackComparison) -> str:
     """Which column is faster than the base at which lengths, in one sentence a column."""
     told = []
     for column in comparison.columns:
