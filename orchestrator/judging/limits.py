@@ -9,17 +9,19 @@ from orchestrator.model.verdict import ArmVerdict
 def not_covered(plan: Plan, arms: Sequence[ArmVerdict]) -> tuple[str, ...]:
     """What nobody may read into the verdict (16)."""
     starts = "two" if any(arm.of_arm is not None for arm in plan.arms) else "one"
-    others = f"each arm ran on {starts}, and digests of two starts are not set side by side"
     said = [
         f"Candidates beyond the top {plan.top_logprobs}: equal answers can come of unequal states.",
-        f"Other starts: {others}.",
+        (
+            f"Other starts: each arm ran on {starts}, and digests of two starts are not set side by"
+            " side."
+        ),
         "Concurrent requests: everything was sent one at a time.",
         _drafts(plan, arms),
     ]
     if plan.throughput is not None:
         said.append(
-            "Speed under load, or from the cache: cold requests were sent one at a time. An interval"
-            " covers chance among them, not among starts."
+            "Speed under load, or from the cache: cold requests were sent one at a time."
+            " An interval covers chance among them, not among starts."
         )
     if all(arm.patch is None for arm in arms):
         said.append("The cause: no patched and no sham-patched arm ran.")
