@@ -228,8 +228,8 @@ def arm_verdict(*severities: str) -> ArmVerdict:
 def test_a_crash_is_told_by_the_log_or_by_the_servers_end(
     severities: Sequence[str],
     outcome: Outcome,
-    crashed: bool,
-    errors: int,  # noqa: FBT001
+    crashed: bool,  # noqa: FBT001 - a parameter of the table above
+    errors: int,
 ) -> None:
     """A failed request alone is none."""
     found = start_line(arm_verdict(*severities), outcome, log_lines=5, preemptions=None)
