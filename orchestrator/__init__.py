@@ -20,6 +20,10 @@ Request A, request B
     A warms the cache; B is what is measured.
 Repeat
     One sending of B in a cell; counted from 1.
+Column, stack
+    An arm on all of its starts. Where arms name launch profiles of their own, a column is a stack.
+Cold request
+    A streamed request under a salt of its own that nothing of is cached: for times, not for logits.
 Grid, block
     The prefix cache's block size in tokens, also called the grid.
 Hit group
