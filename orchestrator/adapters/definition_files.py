@@ -37,23 +37,29 @@ class Definitions:
     def profile(self, name: str) -> LaunchProfile:
         """Read `launch_profiles/NAME.toml`; `name` may also be that file's path.
 
-        A profile with `based_on` has every key of the profile that is named there, its own
-        standing over it; a table of its own stands in the place of the whole table.
-
         Raises:
             DefinitionError: No such file, no TOML, or not a valid profile.
         """
         path = _find(self._profiles, name, "launch profile")
-        values = read_table(path)
-        base = values.pop("based_on", None)
-        if base is not None:
-            if not isinstance(base, str):
-                raise DefinitionError(path, "based_on: must be the name of a profile")
-            base_values = read_table(_find(self._profiles, base, f"profile (based_on in {path})"))
-            if "based_on" in base_values:
-                raise DefinitionError(path, f"based_on: {base} is itself based on another profile")
-            values = base_values | values
-        return _named(path, validated(path, values, LaunchProfile))
+        return _named(path, validated(path, self._extended(path, []), LaunchProfile))
+
+    def _extended(self, path: Path, extending: list[Path]) -> dict[str, object]:
+        """A profile's keys over those of the one that it `extends`; of a table, key by key."""
+        if path in extending:
+            raise DefinitionError(path, "extends: leads back to itself")
+        own = read_table(path)
+        base = own.pop("extends", None)
+        if base is None:
+            return own
+        base_path = _find(self._profiles, str(base), "launch profile")
+        values = self._extended(base_path, [*extending, path])
+        for key, value in own.items():
+            inherited = values.get(key)
+            if isinstance(inherited, dict) and isinstance(value, dict):
+                values[key] = {**inherited, **value}
+            else:
+                values[key] = value
+        return values
 
     def documents(self, experiment: Experiment) -> dict[str, Document]:
         """Every document that the experiment names, for warm-up and cold requests too.

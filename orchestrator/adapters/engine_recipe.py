@@ -47,7 +47,7 @@ class Needs(Record):
 class EngineRecipe(Record):
     """The content of `engine.toml`."""
 
-    based_on: str | None = None
+    extends: str | None = None
     """The recipe folder beside this one that has every key and file that this one has not: two
     releases of one engine differ in little more than their number."""
 
@@ -79,7 +79,7 @@ def load_recipe(folder: Path) -> EngineRecipe:
     """
     path = folder / "engine.toml"
     content = _read(path)
-    base = content.get("based_on")
+    base = content.get("extends")
     if isinstance(base, str):
         content = _read(folder.parent / base / path.name) | content
     try:
@@ -91,12 +91,17 @@ def load_recipe(folder: Path) -> EngineRecipe:
         raise DefinitionError(path, f"{key}: {first['msg']}") from error
 
 
-def recipe_file(folder: Path, definition: EngineRecipe, name: str) -> Path:
-    """A file or folder of a recipe: its own, else its base's."""
+def recipe_file(folder: Path, name: str) -> Path:
+    """A file or folder of a recipe: its own, else that of the recipe which it extends.
+
+    Raises:
+        DefinitionError: The recipe cannot be read.
+    """
     own = folder / name
-    if own.exists() or definition.based_on is None:
+    if own.exists():
         return own
-    return folder.parent / definition.based_on / name
+    base = load_recipe(folder).extends
+    return own if base is None else folder.parent / base / name
 
 
 def _read(path: Path) -> dict[str, object]:
