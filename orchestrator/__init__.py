@@ -29,6 +29,10 @@ Company
     The other requests of a volley; an answer may depend on them.
 Repeat
     One sending of B in a cell; counted from 1.
+Column, stack
+    An arm on all of its starts. Where arms name launch profiles of their own, a column is a stack.
+Cold request
+    A streamed request under a salt of its own that nothing of is cached: for times, not for logits.
 Grid, block
     The prefix cache's block size in tokens, also called the grid.
 Hit group

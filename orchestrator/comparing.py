@@ -9,6 +9,7 @@ import math
 import string
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from orchestrator.digest import difference_kind, numeric_key
 from orchestrator.model.observation import FLOOR, Observation, Position
@@ -26,7 +27,7 @@ from orchestrator.model.verdict import (
 _LETTERS = string.ascii_uppercase + string.ascii_lowercase
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Repeat:
     """One answer to B, with what the comparison needs to know about it."""
 
@@ -34,6 +35,11 @@ class Repeat:
     observation: Observation
     cached_tokens: int | None
     accepted_tokens: int | None
+
+    @cached_property
+    def key(self) -> bytes:
+        """Its `numeric_key`; every repeat is compared with many others."""
+        return numeric_key(self.observation)
 
 
 class VariantLetters:
@@ -44,7 +50,7 @@ class VariantLetters:
 
     def of(self, repeats: Iterable[Repeat]) -> str:
         """One letter a repeat; `?` for every variant after the fifty-second."""
-        return "".join(self._letter(numeric_key(repeat.observation)) for repeat in repeats)
+        return "".join(self._letter(repeat.key) for repeat in repeats)
 
     def _letter(self, key: bytes) -> str:
         if key not in self._letters:
@@ -99,7 +105,7 @@ def _counterparts(repeat: Repeat, reference: Sequence[Repeat]) -> Sequence[Repea
     A reference cell that agrees with itself is one answer. One that does not (its cold run and
     its cached runs differ) is compared in the same hit state only.
     """
-    if len({numeric_key(entry.observation) for entry in reference}) == 1:
+    if len({entry.key for entry in reference}) == 1:
         return reference
     return [entry for entry in reference if entry.cached_tokens == repeat.cached_tokens]
 
@@ -116,8 +122,8 @@ def _against_reference(repeats: Sequence[Repeat], reference: Sequence[Repeat]) -
 def _agrees(repeat: Repeat, counterparts: Sequence[Repeat]) -> bool | None:
     if not counterparts:
         return None
-    key = numeric_key(repeat.observation)
-    return all(numeric_key(entry.observation) == key for entry in counterparts)
+    key = repeat.key
+    return all(entry.key == key for entry in counterparts)
 
 
 def _first_unlike(
@@ -125,7 +131,7 @@ def _first_unlike(
 ) -> tuple[Repeat, Repeat] | None:
     for repeat in repeats:
         for entry in _counterparts(repeat, reference) if reference else ():
-            if numeric_key(entry.observation) != numeric_key(repeat.observation):
+            if entry.key != repeat.key:
                 return entry, repeat
     return None
 

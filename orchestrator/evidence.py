@@ -25,6 +25,7 @@ from orchestrator.model.serverlog import LogScan
 from orchestrator.model.verdict import GateFinding, ProbeResult
 from orchestrator.plateau import Served, plateaus
 from orchestrator.reconciling import Measured, cell_findings, log_gates, start_findings
+from orchestrator.throughput import cold_results
 from orchestrator.volleys import MeasuredVolley, volley_findings
 
 
@@ -52,44 +53,40 @@ def arm_evidence(
         log: What the server's log says.
     """
     sent = list(exchanges)
-    answered, problems = _read(plan, arm, sent)
+    answered, problems = _read(plan, arm, [e for e in sent if e[0].times.probe.role != "cold"])
     lengths = _prompt_lengths(plan, answered)
-    cells = tuple(_cell(arm, cell, answered, problems, lengths) for cell in arm.cells)
-    served = [
-        Served(
-            prompt_tokens=lengths[exchange.times.probe.prompt],
-            started_s=exchange.times.started_s,
-        )
-        for exchange, _ in sent
-        if exchange.times.probe.prompt in lengths
-    ]
-    levels = plateaus(memory, served)
-    if facts is None:
-        return ArmEvidence(
-            plan=arm,
-            outcome=outcome,
-            cells=cells,
-            findings=(),
-            intent=intent,
-            memory=levels,
-            log_findings=log.findings,
-        )
-    measured = {probe.id for cell in arm.cells for probe in cell.probes}
-    ours = [answer for name, answer in answered.items() if name in measured]
-    total = delta(ours[0].before, ours[-1].after) if ours else None
-    return ArmEvidence(
-        plan=arm,
-        outcome=outcome,
-        cells=cells,
-        findings=(
+    findings: tuple[GateFinding, ...] = ()
+    if facts is not None:
+        measured = {probe.id for cell in arm.cells for probe in cell.probes}
+        ours = [answer for name, answer in answered.items() if name in measured]
+        total = delta(ours[0].before, ours[-1].after) if ours else None
+        findings = (
             *start_findings(arm, facts, total),
             *defining_property_findings(intent),
             *log_gates(log),
-        ),
+        )
+    return ArmEvidence(
+        plan=arm,
+        outcome=outcome,
+        cells=tuple(_cell(arm, cell, answered, problems, lengths) for cell in arm.cells),
+        findings=findings,
         intent=intent,
-        memory=levels,
+        memory=plateaus(memory, _served(sent, lengths)),
         log_findings=log.findings,
+        log_lines=log.lines,
+        preemptions=_whole(read_metrics(sent[-1][1]).preemptions) if sent else None,
+        cold=cold_results(arm, sent),
     )
+
+
+def _served(sent: Sequence[tuple[Exchange, str]], lengths: Mapping[str, int]) -> list[Served]:
+    """Everything that was sent and whose prompt's length is known."""
+    times = [exchange.times for exchange, _ in sent]
+    return [
+        Served(prompt_tokens=lengths[entry.probe.prompt], started_s=entry.started_s)
+        for entry in times
+        if entry.probe.prompt in lengths
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +151,8 @@ def _busy(reading: MetricsReading) -> int | None:
 
 def _prompt_lengths(plan: Plan, answered: Mapping[str, _Answer]) -> dict[str, int]:
     """In tokens, by key: as planned; of a chat, as its first answer counts it."""
-    lengths = {key: len(prompt.token_ids) for key, prompt in plan.prompts.items()}
+    spans = () if plan.throughput is None else plan.throughput.spans
+    lengths = {key: len(plan.prompt_ids(key)) for key in (*plan.prompts, *spans)}
     for answer in answered.values():
         measured = answer.measured
         lengths.setdefault(measured.probe.prompt, measured.observation.prompt_tokens)
@@ -252,7 +250,7 @@ def _results(entries: Sequence[_Answer]) -> Iterable[ProbeResult]:
 
 
 def _role(probe: ProbePlan) -> Literal["prime", "a", "b"]:
-    if probe.role in ("ready", "warm-up"):
+    if probe.role in ("ready", "warm-up", "cold"):
         raise AssertionError(probe)  # no cell has one
     return probe.role  # type: ignore[return-value]  # what is left, by the line above
 

@@ -21,7 +21,7 @@ from orchestrator.model.exchange import Exchange
 from orchestrator.model.host import MemorySample
 from orchestrator.model.outcome import Completed, Failed, Outcome, Stage
 from orchestrator.model.patch import Overlay, Removal
-from orchestrator.model.plan import ArmPlan, Plan, ProbePlan
+from orchestrator.model.plan import ArmPlan, ColdRun, Plan, ProbePlan
 from orchestrator.model.verdict import ArmVerdict, RunVerdict
 from orchestrator.patching.removal import OverlaidArm, judge_removal
 from orchestrator.patching.reported import loaded_modules, marked_engine_cores
@@ -52,6 +52,9 @@ class Server(Protocol):
 
     def counters(self, *, finished: int | None) -> str:
         """The metrics lines that count, once `finished` requests are counted."""
+
+    def rest(self, *, until_s: float) -> None:
+        """Send nothing until then, on the clock of the exchanges, or until the server ends."""
 
 
 class StartServer(Protocol):
@@ -123,18 +126,16 @@ def _execute_arm(
                 page = server.page(path)
                 if page is not None:
                     store.save_page(arm.name, name, page)
-            sequence = _Sequence(plan, arm, server, store)
+            sequence = _Sequence(plan, arm, server, store, progress)
             sequence.count_ready()
             stage = "warm-up"
             for probe in arm.warm_up:
                 sequence.ask(probe)
             stage = "probe"
-            total = sum(len(cell.probes) for cell in arm.cells)
-            done = 0
             for cell, volley in arm.volleys:
-                sequence.ask_at_once(volley)
-                done += len(volley)
-                progress.asked(cell, done, total)
+                sequence.ask_at_once(cell, volley)
+            for run in arm.cold:
+                sequence.ask_cold(run)
             stage = "stop"
             page = server.page("/metrics")
             if page is not None:
@@ -148,7 +149,13 @@ def _execute_arm(
 class _Sequence:
     """The requests of one start, volley after volley, with the counters between them."""
 
-    def __init__(self, plan: Plan, arm: ArmPlan, server: Server, store: Store) -> None:
+    def __init__(
+        self, plan: Plan, arm: ArmPlan, server: Server, store: Store, progress: Progress
+    ) -> None:
+        self._progress = progress
+        self._done = 0
+        self._total = sum(len(cell.probes) for cell in arm.cells)
+        self._total += sum(len(run.probes) for run in arm.cold)
         self._plan = plan
         self._arm = arm
         self._server = server
@@ -159,19 +166,35 @@ class _Sequence:
         """Read the counters that the readiness probe left behind."""
         self._count((self._arm.ready_probe,), sent=None)
 
-    def ask(self, probe: ProbePlan) -> None:
+    def ask(self, probe: ProbePlan) -> Exchange:
         """Send one request, and read the counters once it is counted."""
-        self._server.ask(probe, request_body(self._plan, self._arm, probe))
+        exchange = self._server.ask(probe, request_body(self._plan, self._arm, probe))
         self._count((probe,), sent=1)
+        return exchange
 
-    def ask_at_once(self, volley: Sequence[ProbePlan]) -> None:
-        """The same with several; what the counters say is of all of them together."""
+    def ask_cold(self, run: ColdRun) -> None:
+        """Send the requests of a length, and leave its memory as it is for as long as planned."""
+        exchanges = []
+        for probe in run.probes:
+            exchanges.append(self.ask(probe))
+            self._told(f"cold, {run.prompt_tokens} tokens", 1)
+        if self._plan.throughput is not None:
+            hold_s = self._plan.throughput.hold_s
+            self._server.rest(until_s=exchanges[0].times.started_s + hold_s)
+
+    def ask_at_once(self, cell: str, volley: Sequence[ProbePlan]) -> None:
+        """Send a cell's next requests; what the counters then say is of all of them together."""
         if len(volley) == 1:
             self.ask(volley[0])
-            return
-        bodies = [(probe, request_body(self._plan, self._arm, probe)) for probe in volley]
-        self._server.ask_at_once(bodies)
-        self._count(volley, sent=len(volley))
+        else:
+            bodies = [(probe, request_body(self._plan, self._arm, probe)) for probe in volley]
+            self._server.ask_at_once(bodies)
+            self._count(volley, sent=len(volley))
+        self._told(cell, len(volley))
+
+    def _told(self, where: str, answered: int) -> None:
+        self._done += answered
+        self._progress.asked(where, self._done, self._total)
 
     def _count(self, volley: Sequence[ProbePlan], *, sent: int | None) -> None:
         known = None if sent is None or self._finished is None else self._finished + sent

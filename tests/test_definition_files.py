@@ -131,6 +131,17 @@ def test_a_mistake_in_a_document_names_file_and_key(
         definitions.documents(definitions.experiment("three-arm"))
 
 
+def test_the_second_stack_differs_from_the_first_in_its_release_alone() -> None:
+    """What stack-compare compares: the same arguments on another engine."""
+    definitions = Definitions(PROJECT)
+    base = definitions.profile("vllm-cpu-tiny-hybrid")
+    derived = definitions.profile("vllm-cpu-0.28-tiny-hybrid")
+    own = {"name", "description", "vllm_version", "interpreter"}
+
+    assert derived.model_dump(exclude=own) == base.model_dump(exclude=own)
+    assert (derived.vllm_version, base.vllm_version) == ("0.28.0", "0.29.0")
+
+
 @pytest.mark.parametrize("what", ["experiment", "profile"])
 def test_an_unknown_name_lists_the_known_ones(what: str) -> None:
     """So that the next try is right."""

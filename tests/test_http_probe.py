@@ -2,6 +2,7 @@
 
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -13,6 +14,10 @@ from orchestrator.model.exchange import Exchange
 from orchestrator.model.plan import ProbePlan
 
 PROBE = ProbePlan(id="001-b1", role="b", prompt="p", salt="s", repeat=1)
+STREAM_HEAD = (
+    b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\n"
+    b"Transfer-Encoding: chunked\r\n\r\n"
+)
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
 
 Talk = Callable[[socket.socket], None]
@@ -103,6 +108,35 @@ def test_another_status_is_an_error_and_is_kept(status: bytes) -> None:
     assert status[:3].decode() in str(error)
     assert "EngineCore encountered an issue" in str(error)
     assert [exchange.times.status for exchange in kept] == [int(status[:3])]
+
+
+def test_a_streamed_answer_says_when_each_block_came() -> None:
+    """As it comes, not when it is read: the second event is held back for 0.2 s."""
+
+    def slowly(connection: socket.socket) -> None:
+        connection.sendall(STREAM_HEAD)
+        for wait_s, event in ((0.0, b"data: 1\n\n"), (0.2, b"data: [DONE]\n\n")):
+            time.sleep(wait_s)
+            connection.sendall(b"%x\r\n%s\r\n" % (len(event), event))
+        connection.sendall(b"0\r\n\r\n")
+
+    with served(slowly) as port:
+        kept, error = ask(port)
+    first, second = kept[0].times.arrivals
+
+    assert error is None
+    assert kept[0].response == b"data: 1\n\ndata: [DONE]\n\n"
+    assert (first.bytes, second.bytes) == (9, 23)
+    assert second.at_s - first.at_s > 0.15
+    assert second.at_s <= kept[0].times.latency_s
+
+
+def test_an_answer_in_one_piece_has_no_arrivals() -> None:
+    """Its latency says it all."""
+    with served(reply(b"200 OK", b"{}")) as port:
+        kept, _ = ask(port)
+
+    assert kept[0].times.arrivals == ()
 
 
 def truncated(connection: socket.socket) -> None:

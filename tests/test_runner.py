@@ -79,6 +79,10 @@ class FakeWorld:
         self.events.append(f"counters {finished}")
         return f"vllm:request_success_total {self._finished}\n"
 
+    def rest(self, *, until_s: float) -> None:
+        """Writes it down."""
+        self.events.append(f"rest until {until_s:g}")
+
     def save_facts(self, arm: str, _: EngineFacts) -> None:
         """Writes it down."""
         self.events.append(f"facts {arm}")
@@ -154,6 +158,23 @@ def test_an_arm_goes_from_start_to_stop_in_one_order() -> None:
         "ask 004-b2", "counters 5", "save 004-b2",
         "page clean metrics-end.txt", "stop clean", "outcome clean",
     ]  # fmt: skip
+
+
+def test_cold_requests_come_last_and_each_length_is_held_for_its_memory() -> None:
+    """After the cells, which they could evict; the exchanges of this world begin at 0 s."""
+    asked = experiment(
+        documents=["one"], repeats=2, reference_cells=False,
+        throughput={"lengths": ["20", "40"], "documents": ["one"], "repeats": 2, "hold_s": 15.0},
+    )  # fmt: skip
+    events = run(FakeWorld(), plan(asked, arms=["clean"])).events
+    sent = [event for event in events if event.startswith(("ask", "rest"))]
+
+    assert sent == [
+        "ask 001-warm-up", "ask 002-warm-up", "ask 003-b1", "ask 004-b2",
+        "ask 005-cold20-0", "ask 006-cold20-1", "ask 007-cold20-2", "rest until 15",
+        "ask 008-cold40-0", "ask 009-cold40-1", "ask 010-cold40-2", "rest until 15",
+    ]  # fmt: skip
+    assert "save 010-cold40-2" in events
 
 
 def test_each_arm_has_its_own_server_lifetime() -> None:

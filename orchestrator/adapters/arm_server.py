@@ -107,6 +107,10 @@ class ArmServer:
             if time.monotonic() > deadline or self._process.wait_for_exit(0.005):
                 return lines
 
+    def rest(self, *, until_s: float) -> None:
+        """Send nothing until then, on the monotonic clock, or until the server ends."""
+        self._process.wait_for_exit(max(0.0, until_s - time.monotonic()))
+
 
 def _heartbeat(port: int, launch: LaunchPlan) -> Heartbeat | None:
     limit_s = launch.heartbeat_timeout_s

@@ -109,16 +109,18 @@ class Definitions:
         return values
 
     def documents(self, experiment: Experiment) -> dict[str, Document]:
-        """Every document that the experiment names, its warm-up document included.
+        """Every document that the experiment names, for warm-up and cold requests too.
 
         Raises:
             DefinitionError: One is missing, or its file or text is not valid.
         """
         where = f"arms/{experiment.name}.toml"
         panel = [(f"documents.{i}", name) for i, name in enumerate(experiment.documents)]
+        of_speed = () if experiment.throughput is None else experiment.throughput.documents
+        cold = [(f"throughput.documents.{i}", name) for i, name in enumerate(of_speed)]
         return {
             name: self._document(name, where, key)
-            for key, name in [*panel, ("warm_up_document", experiment.warm_up_document)]
+            for key, name in [*panel, *cold, ("warm_up_document", experiment.warm_up_document)]
         }
 
     def _document(self, name: str, where: str, key: str) -> Document:

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -11,11 +11,13 @@ from typing import Any, Protocol
 import httpx
 
 from orchestrator.errors import ProbeError, ServerDiedError
-from orchestrator.model.exchange import Exchange, ExchangeTimes
+from orchestrator.model.exchange import Arrival, Exchange, ExchangeTimes
 from orchestrator.model.plan import ProbePlan
 
 LARGEST_ANSWER_BYTES = 64 * 2**20
 """An answer of 4096 tokens with 100 candidates each is about 25 MB; more is no answer to us."""
+
+EVENT_STREAM = "text/event-stream"
 
 _LAST_WORDS_S = 0.1
 """How long a request may still deliver after the server's exit was noticed."""
@@ -142,6 +144,7 @@ class ServerClient:
     ) -> Exchange:
         started_at, started_s = datetime.now(UTC), time.monotonic()
         received = bytearray()
+        arrivals: list[Arrival] = []
         status: int | None = None
         error: str | None = None
         try:
@@ -152,7 +155,11 @@ class ServerClient:
                 headers={"Content-Type": "application/json"},
             ) as response:
                 status = response.status_code
-                self._collect(response.iter_raw(), received)
+                streamed = response.headers.get("Content-Type", "").startswith(EVENT_STREAM)
+                for size in self._collect(response.iter_raw(), received):
+                    if streamed:
+                        at_s = time.monotonic() - started_s
+                        arrivals.append(Arrival(bytes=size, at_s=at_s))
         except (httpx.HTTPError, _TooLargeError) as problem:
             error = f"{type(problem).__name__}: {problem}"
         exchange = Exchange(
@@ -164,6 +171,7 @@ class ServerClient:
                 latency_s=time.monotonic() - started_s,
                 status=status,
                 error=error,
+                arrivals=tuple(arrivals),
             ),
             request=body,
             response=bytes(received),
@@ -171,11 +179,13 @@ class ServerClient:
         keep(exchange)
         return exchange
 
-    def _collect(self, blocks: Iterable[bytes], received: bytearray) -> None:
+    def _collect(self, blocks: Iterable[bytes], received: bytearray) -> Iterator[int]:
+        """How much there is after each block, when it came."""
         for block in blocks:
             received += block
             if len(received) > self._largest_answer_bytes:
                 raise _TooLargeError(f"the answer exceeds {self._largest_answer_bytes} bytes")
+            yield len(received)
 
     def _trace(self, request: httpx.Request) -> None:
         """Of every request: a probe may reuse the connection that a page was read on."""

@@ -25,8 +25,19 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
+DEFAULT_PROFILE = "vllm-cpu-tiny-hybrid"
+
 ExperimentArgument = Annotated[str, typer.Argument(help="Name of a file in arms/, or its path.")]
 ProfileOption = Annotated[str, typer.Option("--profile", "-p", help="Name in launch_profiles/.")]
+RunProfileOption = Annotated[
+    str | None,
+    typer.Option(
+        "--profile",
+        "-p",
+        help=f"Name in launch_profiles/. [default: {DEFAULT_PROFILE}, or what the arms name]",
+        show_default=False,
+    ),
+]
 ArmOption = Annotated[list[str] | None, typer.Option("--arm", help="Only this arm; repeatable.")]
 QuickOption = Annotated[bool, typer.Option("--quick", help="One document, one length of A.")]
 FullOption = Annotated[bool, typer.Option("--full", help="Every document, every length of A.")]
@@ -34,8 +45,6 @@ ProjectOption = Annotated[
     Path, typer.Option("--project", help="Folder with arms/, launch_profiles/ and runs/.")
 ]
 RunArgument = Annotated[Path, typer.Argument(help="Folder of a run.")]
-
-DEFAULT_PROFILE = "vllm-cpu-tiny-hybrid"
 
 
 def main() -> int:
@@ -51,7 +60,7 @@ def main() -> int:
 @app.command()
 def run(
     experiment: ExperimentArgument,
-    profile: ProfileOption = DEFAULT_PROFILE,
+    profile: RunProfileOption = None,
     arm: ArmOption = None,
     quick: QuickOption = False,
     full: FullOption = False,
@@ -67,7 +76,7 @@ def run(
 @app.command()
 def plan(
     experiment: ExperimentArgument,
-    profile: ProfileOption = DEFAULT_PROFILE,
+    profile: RunProfileOption = None,
     arm: ArmOption = None,
     quick: QuickOption = False,
     full: FullOption = False,

@@ -21,6 +21,7 @@ from orchestrator.adapters.engine_preparation import (
 )
 from orchestrator.errors import DefinitionError
 from orchestrator.model.engine import EngineFiles
+from orchestrator.model.experiment import Experiment
 from orchestrator.model.plan import Plan, Selection
 from orchestrator.model.profile import (
     FoundInterpreter,
@@ -28,10 +29,16 @@ from orchestrator.model.profile import (
     MiniatureInterpreter,
     OwnInterpreter,
 )
+from orchestrator.model.suite import SuiteExperiment
+from orchestrator.planning.launching import Stack
 from orchestrator.planning.plans import make_plan
 from orchestrator.planning.suites import make_suite_plan
 
 Report = Callable[[str], None]
+Asked = Experiment | SuiteExperiment
+
+DEFAULT_PROFILE = "vllm-cpu-tiny-hybrid"
+"""Where neither the command line nor the experiment names one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +52,7 @@ class Planned:
 def resolve_plan(
     project: Path,
     experiment: str,
-    profile: str,
+    profile: str | None,
     selection: Selection,
     arms: Sequence[str],
     report: Report | None,
@@ -55,7 +62,7 @@ def resolve_plan(
     Args:
         project: The folder with `arms/` and `launch_profiles/`.
         experiment: Name or path.
-        profile: Name or path.
+        profile: Name or path; `None`: the default, or what the experiment's arms name.
         selection: How much of the panel.
         arms: Only these; all when empty.
         report: Told how the engine's preparation goes on. `None`: prepare the tokenizer only,
@@ -65,28 +72,74 @@ def resolve_plan(
         OrchestratorError: A definition is wrong, or the engine cannot be prepared.
     """
     definitions = Definitions(project)
-    make = _plan_maker(definitions, experiment)
-    launched = definitions.profile(profile)
-    engine = engine_files(definitions, launched, report)
-    tokenizer = Tokenizer.from_file(engine.tokenizer_file)
+    suite = definitions.suite(experiment)
+    asked = definitions.experiment(experiment) if suite is None else suite
+    make = _plan_maker(definitions, asked)
+    stacks = [
+        Stack(profile=launched, engine=engine_files(definitions, launched, report))
+        for launched in _profiles(definitions, asked, profile, arms)
+    ]
+    _check_tokenizers(stacks, f"arms/{asked.name}.toml")
+    first = stacks[0]
+    tokenizer = Tokenizer.from_file(first.engine.tokenizer_file)
 
     def encode(text: str) -> Sequence[int]:
         ids: list[int] = tokenizer.encode(text, add_special_tokens=False).ids
         return ids
 
-    plan = make(profile=launched, engine=engine, encode=encode, selection=selection, arms=arms)
-    return Planned(plan=plan, engine=engine)
+    plan = make(
+        profile=first.profile,
+        engine=first.engine,
+        encode=encode,
+        selection=selection,
+        arms=arms,
+        stacks=stacks if asked.stacks else (),
+    )
+    return Planned(plan=plan, engine=first.engine)
 
 
-def _plan_maker(definitions: Definitions, experiment: str) -> Callable[..., Plan]:
+def _profiles(
+    definitions: Definitions,
+    asked: Asked,
+    profile: str | None,
+    arms: Sequence[str],
+) -> list[LaunchProfile]:
+    """The one on the command line, or those of the arms that are run; the first one's grid counts.
+
+    Raises:
+        DefinitionError: Both say it, or a profile cannot be read.
+    """
+    if not asked.stacks:
+        return [definitions.profile(profile or DEFAULT_PROFILE)]
+    if profile is not None:
+        named = ", ".join(f"{arm.name} on {arm.profile}" for arm in asked.arms)
+        raise DefinitionError(
+            f"--profile {profile}",
+            f"arms/{asked.name}.toml says itself which profile each arm runs on ({named}); leave"
+            " --profile out, choose some of them with --arm, or edit that file",
+        )
+    used = [arm.profile for arm in asked.arms if not arms or arm.name in arms]
+    names = dict.fromkeys(name for name in used if name is not None)
+    return [definitions.profile(name) for name in names or asked.stacks[:1]]
+
+
+def _check_tokenizers(stacks: Sequence[Stack], where: str) -> None:
+    """Stacks are sent the same token ids, so these must mean the same to each."""
+    first = stacks[0]
+    for stack in stacks[1:]:
+        files = [Path(s.engine.tokenizer_file) for s in (first, stack)]
+        if files[0].read_bytes() != files[1].read_bytes():
+            problem = f"{first.profile.name} and {stack.profile.name} have different tokenizers"
+            raise DefinitionError(where, f"arms.profile: {problem}")
+
+
+def _plan_maker(definitions: Definitions, asked: Asked) -> Callable[..., Plan]:
     """What is left to be told of is the server; all that is asked of it is read and valid."""
-    suite = definitions.suite(experiment)
-    if suite is None:
-        asked = definitions.experiment(experiment)
+    if isinstance(asked, Experiment):
         return partial(make_plan, asked, documents=definitions.documents(asked))
-    items = definitions.suite_items(suite)
-    documents = definitions.suite_documents(suite, items)
-    return partial(make_suite_plan, suite, items, documents=documents)
+    items = definitions.suite_items(asked)
+    documents = definitions.suite_documents(asked, items)
+    return partial(make_suite_plan, asked, items, documents=documents)
 
 
 def engine_files(

@@ -26,6 +26,7 @@ from orchestrator.model.host import RunEnd, RunStart
 from orchestrator.model.plan import ArmPlan, Plan, Selection
 from orchestrator.planning.plans import plan_hash
 from orchestrator.reporting.markdown import markdown
+from orchestrator.reporting.stacks import speed_sentence
 from orchestrator.reporting.terminal import table
 from orchestrator.runner import StartServer, execute, judge_run
 
@@ -33,7 +34,7 @@ log = structlog.get_logger()
 
 
 def run_experiment(
-    project: Path, experiment: str, profile: str, selection: Selection, arms: Sequence[str]
+    project: Path, experiment: str, profile: str | None, selection: Selection, arms: Sequence[str]
 ) -> int:
     """Prepare, plan, execute, judge, report; the exit code.
 
@@ -75,6 +76,8 @@ def _execute(
     console.print(Text(f"server: {verdict.engine}"))
     console.print(table(verdict))
     progress.line(verdict.sentence)
+    if verdict.stacks is not None:
+        progress.line(f"cold prompts: {speed_sentence(verdict.stacks)}")
     progress.line(f"report: {store.root / 'report.md'}")
     return verdict.exit_code
 

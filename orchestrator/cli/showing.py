@@ -32,7 +32,7 @@ _STOP_S = 3.0
 
 
 def print_plan(
-    project: Path, experiment: str, profile: str, selection: Selection, arms: Sequence[str]
+    project: Path, experiment: str, profile: str | None, selection: Selection, arms: Sequence[str]
 ) -> None:
     """Launch command of each arm, cells with token counts, prediction, expected time."""
     plan = resolve_plan(project, experiment, profile, selection, arms, None).plan
@@ -52,7 +52,16 @@ def print_plan(
     say("")
     say(_patches_fit(project, plan))
     probes = sum(len(cell.probes) for arm in plan.arms for cell in arm.cells)
+    probes += sum(len(run.probes) for arm in plan.arms for run in arm.cold)
     expected_s = len(plan.arms) * (plan.expected_start_s + _STOP_S) + probes * _PROBE_S
+    if plan.throughput is not None:
+        runs = plan.arms[0].cold
+        expected_s += len(plan.arms) * len(runs) * plan.throughput.hold_s
+        lengths = ", ".join(str(run.prompt_tokens) for run in runs)
+        say(
+            f"then, on every start, cold requests of {lengths} tokens: {plan.throughput.repeats} of"
+            " each after one that warms up"
+        )
     say("")
     say(f"{len(plan.arms)} server starts, {probes} probes, about {expected_s:.0f} s")
 

@@ -8,12 +8,18 @@ from orchestrator.model.verdict import ArmVerdict
 
 def not_covered(plan: Plan, arms: Sequence[ArmVerdict]) -> tuple[str, ...]:
     """What nobody may read into the verdict (16)."""
+    starts = "two" if any(arm.of_arm is not None for arm in plan.arms) else "one"
     said = [
         f"Candidates beyond the top {plan.top_logprobs}: equal answers can come of unequal states.",
-        _other_starts(plan),
+        _other_starts(plan, starts),
         _concurrency(plan),
         _drafts(plan, arms),
     ]
+    if plan.throughput is not None:
+        said.append(
+            "Speed under load, or from the cache: cold requests were sent one at a time."
+            " An interval covers chance among them, not among starts."
+        )
     if all(arm.patch is None for arm in arms):
         said.append("The cause: no patched and no sham-patched arm ran.")
     if "not vLLM" in plan.engine:
@@ -43,10 +49,11 @@ _PANEL_DOCUMENTS, _PANEL_LENGTHS = 6, 3
 """Rule 8: on one real engine 3 of 14 documents did not show the effect at one length of A."""
 
 
-def _other_starts(plan: Plan) -> str:
+def _other_starts(plan: Plan, starts: str) -> str:
     if plan.suite is None:
         return (
-            "Other starts: each arm ran on one, and digests of two starts are not set side by side."
+            f"Other starts: each arm ran on {starts}, and digests of two starts are not set side by"
+            " side."
         )
     return (
         "Other starts: each arm ran on one. Digests of two are set side by side only where their"

@@ -12,6 +12,7 @@ from orchestrator.model.experiment import Expectation
 from orchestrator.model.outcome import Failed
 from orchestrator.model.plan import Plan
 from orchestrator.model.score import ItemResult
+from orchestrator.model.stacks import StackComparison
 from orchestrator.model.verdict import (
     ArmVerdict,
     CellVerdict,
@@ -20,6 +21,7 @@ from orchestrator.model.verdict import (
     RunVerdict,
     Word,
 )
+from orchestrator.stacks import compare_stacks, start_line
 
 
 def judge(plan: Plan, arms: Sequence[ArmEvidence]) -> RunVerdict:
@@ -30,16 +32,16 @@ def judge(plan: Plan, arms: Sequence[ArmEvidence]) -> RunVerdict:
         arms: What happened, one entry for each arm of the plan, in its order.
     """
     judged = {arm.plan.name: judge_cells(arm) for arm in arms}
-    caching_off = [
-        cell
-        for arm in arms
-        if arm.plan.prefix_caching == "off"
-        for cell in judged[arm.plan.name][0]
-        if cell.concurrency == 1
-    ]
     verdicts = []
     for arm in arms:
         cells, findings = judged[arm.plan.name]
+        caching_off = [
+            cell
+            for other in arms
+            if other.plan.prefix_caching == "off" and other.plan.profile == arm.plan.profile
+            for cell in judged[other.plan.name][0]
+            if cell.concurrency == 1
+        ]
         attributed = [attribute(cell, arm, caching_off) for cell in cells]
         elsewhere = {
             (cell.document, cell.a_tokens)
@@ -62,11 +64,24 @@ def judge(plan: Plan, arms: Sequence[ArmEvidence]) -> RunVerdict:
         sentence=_sentence(result, verdicts, failed),
         arms=tuple(verdicts),
         removal=None,
+        stacks=_stacks(plan, arms, verdicts),
         suite=()
         if plan.suite is None
         else tuple(compare_suites(*pair) for pair in combinations(verdicts, 2)),
         not_covered=not_covered(plan, verdicts),
     )
+
+
+def _stacks(
+    plan: Plan, arms: Sequence[ArmEvidence], verdicts: Sequence[ArmVerdict]
+) -> StackComparison | None:
+    lines = {
+        arm.plan.name: start_line(
+            verdict, arm.outcome, log_lines=arm.log_lines, preemptions=arm.preemptions
+        )
+        for arm, verdict in zip(arms, verdicts, strict=True)
+    }
+    return compare_stacks(plan, {arm.plan.name: arm.cold for arm in arms}, lines)
 
 
 def _judge_arm(

@@ -1,5 +1,6 @@
 """An experiment: a question in words, with the documents, sizes and arms that answer it."""
 
+from collections.abc import Sequence
 from typing import Literal, Self
 
 from pydantic import Field, model_validator
@@ -59,10 +60,35 @@ class Sizes(Record):
     """How much of the document a `primed` cell sends first."""
 
 
+class Throughput(Record):
+    """Cold requests of exact lengths, sent after the cells of every start."""
+
+    lengths: tuple[str, ...] = tuple(f"limit // {part}" for part in (32, 16, 8, 4, 2, 1))
+    """Size expressions, the shortest first. `limit` is the longest prompt that the profile's
+    server takes: its `context_tokens` less the tokens that are generated."""
+
+    documents: tuple[Name, ...] = Field(min_length=1)
+    """Whose text the prompts are cut from, each at a place of its own."""
+
+    repeats: int = Field(default=5, ge=2)
+    """Of each length on each start, after one that warms up and is not counted."""
+
+    max_tokens: int = Field(default=32, ge=2, le=4096)
+    """Generated tokens of each: what the speed of decoding is measured on."""
+
+    hold_s: float = Field(default=0.0, ge=0)
+    """Least time from the first request of a length to the next length, so that the memory is
+    sampled often enough to be told from noise: once a second, twelve samples are needed."""
+
+
 class ServerSettings(Record):
     """What an arm makes of its profile's server: one configuration, on a start of its own."""
 
     name: Name
+
+    profile: Name | None = None
+    """The launch profile of this arm: for experiments that set stacks side by side. All arms
+    name one, or none does, and the command line says it."""
 
     prefix_caching: Switch = "on"
 
@@ -83,6 +109,21 @@ class ServerSettings(Record):
 
     block_size_tokens: int | None = Field(default=None, gt=0)
     """Only where this arm's configuration changes the grid; sizes stay the reference arm's."""
+
+
+def profiles_of(arms: Sequence[ServerSettings]) -> tuple[str, ...]:
+    """The profiles that arms name, in order, each once."""
+    return tuple(dict.fromkeys(arm.profile for arm in arms if arm.profile is not None))
+
+
+def check_profiles(arms: Sequence[ServerSettings]) -> None:
+    """Either every arm says its profile, or the command line says it for all.
+
+    Raises:
+        ValueError: Some do and some do not.
+    """
+    if len({arm.profile is None for arm in arms}) > 1:
+        raise ValueError("arms: either every arm names its profile, or none does")
 
 
 class Arm(ServerSettings):
@@ -145,8 +186,15 @@ class Experiment(Record):
 
     arms: tuple[Arm, ...] = Field(min_length=1)
 
+    throughput: Throughput | None = None
+    """What is measured of speed; nothing when absent."""
+
+    there_and_back: bool = False
+    """Every arm has a second start, in the reverse order: what drifts with time shows between an
+    arm's two starts, and stands on both sides of a comparison."""
+
     control: Name | None = None
-    """The arm that the prices of the others are set against."""
+    """The arm that the prices and speeds of the others are set against."""
 
     expectations: dict[Name, dict[Name, Expectation]] = Field(default_factory=dict)
     """Profile to arm to what is expected. A profile that is listed makes the purpose
@@ -162,6 +210,7 @@ class Experiment(Record):
             raise ValueError("warm_up_document: must not be one of the panel's documents")
         if self.control is not None and self.control not in arms:
             raise ValueError("control: there is no such arm")
+        check_profiles(self.arms)
         if self.sizes.prime is None and any(arm.cell == "primed" for arm in self.arms):
             raise ValueError("sizes.prime: a primed cell needs it")
         for profile, expected in self.expectations.items():
@@ -169,6 +218,11 @@ class Experiment(Record):
                 if arm not in arms:
                     raise ValueError(f"expectations.{profile}.{arm}: there is no such arm")
         return self
+
+    @property
+    def stacks(self) -> tuple[str, ...]:
+        """The profiles that the arms name, in order; empty where the command line says it."""
+        return profiles_of(self.arms)
 
     def sizes_on(self, profile: str) -> tuple[str, Sizes]:
         """The sizes for a profile, and the key they stand under."""

@@ -12,7 +12,7 @@ from orchestrator.model.suite import Language, SuitePlan
 
 Selection = Literal["quick", "plain", "full"]
 Place = Literal["before", "measured", "after"]
-Role = Literal["ready", "warm-up", "prime", "a", "b"]
+Role = Literal["ready", "warm-up", "prime", "a", "b", "cold"]
 
 Endpoint = Literal["/v1/completions", "/v1/chat/completions"]
 """The first takes a prompt as token ids, so that nothing between us and the scheduler encodes text
@@ -45,12 +45,13 @@ class ProbePlan(Record):
 
     role: Role
     prompt: str
-    """Key of `Plan.prompts`, or of `Plan.chats`."""
+    """Key of `Plan.prompts`, of `Plan.chats`, or of a cold one's `ThroughputPlan.spans`."""
 
     salt: str
     endpoint: Endpoint = "/v1/completions"
     repeat: int | None = None
-    """Counted from 1 for B; `None` for every other role."""
+    """Counted from 1 for B and for cold requests, whose 0 warms up and is not counted; `None` for
+    every other role."""
 
 
 class CellPlan(Record):
@@ -84,6 +85,36 @@ class CellPlan(Record):
     probes: tuple[ProbePlan, ...]
     prediction: CellPrediction | None
     """Made before anything is measured. `None`: no rule of ours covers this configuration."""
+
+
+class ColdRun(Record):
+    """Cold requests of one length, each under a salt of its own, sent one after the other."""
+
+    prompt_tokens: int
+    probes: tuple[ProbePlan, ...]
+    """The first one warms up."""
+
+
+class Span(Record):
+    """A prompt, cut from the corpus: from `start` on, and over its end from its beginning."""
+
+    start: int
+    tokens: int
+
+
+class ThroughputPlan(Record):
+    """What all starts have in common of their cold requests."""
+
+    corpus: tuple[int, ...]
+    """Token ids of real text; stored once, since the prompts together are many times as long."""
+
+    spans: dict[str, Span]
+    """No two begin with the same block, so none could be served from another's cache even under
+    one salt."""
+
+    repeats: int
+    max_tokens: int
+    hold_s: float
 
 
 class LaunchPlan(Record):
@@ -126,6 +157,20 @@ class ArmPlan(Record):
     ready_probe: ProbePlan
     warm_up: tuple[ProbePlan, ...]
     cells: tuple[CellPlan, ...]
+
+    cold: tuple[ColdRun, ...] = ()
+    """By length, the shortest first; after the cells."""
+
+    profile: str | None = None
+    """Where the experiment's arms name their own; else the plan's."""
+
+    of_arm: str | None = None
+    """The experiment's arm that this is another start of; `None` on the first one."""
+
+    @property
+    def column(self) -> str:
+        """The experiment's arm, on whichever start."""
+        return self.of_arm or self.name
 
     @property
     def volleys(self) -> list[tuple[str, tuple[ProbePlan, ...]]]:
@@ -183,3 +228,11 @@ class Plan(Record):
     arms: tuple[ArmPlan, ...]
     control: str | None
     expected_start_s: float
+    throughput: ThroughputPlan | None = None
+
+    def prompt_ids(self, key: str) -> tuple[int, ...]:
+        """The token ids of a probe's prompt."""
+        if self.throughput is None or key not in self.throughput.spans:
+            return self.prompts[key].token_ids
+        span, corpus = self.throughput.spans[key], self.throughput.corpus
+        return tuple(corpus[(span.start + i) % len(corpus)] for i in range(span.tokens))

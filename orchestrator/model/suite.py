@@ -4,7 +4,13 @@ from typing import Literal, Self
 
 from pydantic import Field, JsonValue, model_validator
 
-from orchestrator.model.experiment import Expectation, Purpose, ServerSettings
+from orchestrator.model.experiment import (
+    Expectation,
+    Purpose,
+    ServerSettings,
+    check_profiles,
+    profiles_of,
+)
 from orchestrator.model.profile import Name
 from orchestrator.model.record import Record
 
@@ -107,10 +113,16 @@ class SuiteExperiment(Record):
         arms = [arm.name for arm in self.arms]
         if len(set(arms)) != len(arms):
             raise ValueError("arms: a name stands twice")
+        check_profiles(self.arms)
         for profile, expected in self.expectations.items():
             for arm in set(expected) - set(arms):
                 raise ValueError(f"expectations.{profile}.{arm}: there is no such arm")
         return self
+
+    @property
+    def stacks(self) -> tuple[str, ...]:
+        """The profiles that the arms name, in order; empty where the command line says it."""
+        return profiles_of(self.arms)
 
     def limits_on(self, profile: str) -> SuiteLimits:
         """The limits for a profile."""

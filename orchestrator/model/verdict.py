@@ -10,6 +10,7 @@ from orchestrator.model.plan import Place
 from orchestrator.model.record import Record
 from orchestrator.model.score import ItemResult, SuiteComparison
 from orchestrator.model.serverlog import Finding
+from orchestrator.model.stacks import StackComparison
 
 Word = Literal["stable", "diverged", "inconclusive", "batch-equal", "batch-dependent"]
 """The last two are of cells whose requests were sent at once, and of nothing else."""
@@ -251,3 +252,6 @@ class RunVerdict(Record):
     """Of a suite: its arms in pairs."""
 
     not_covered: tuple[str, ...]
+
+    stacks: StackComparison | None = None
+    """Speed, side by side; `None` where the experiment asks nothing of it."""

@@ -1,11 +1,37 @@
 """What an arm makes of a profile's command line."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 from orchestrator.errors import DefinitionError
 from orchestrator.model.engine import EngineFiles
 from orchestrator.model.experiment import ServerSettings
 from orchestrator.model.plan import LaunchPlan
 from orchestrator.model.profile import LaunchProfile
 from orchestrator.sizing import resolve
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stack:
+    """A way to start a server, with the engine that it starts."""
+
+    profile: LaunchProfile
+    engine: EngineFiles
+
+
+def check_alike(stacks: Sequence[Stack], where: str) -> None:
+    """Stacks are sent the same token ids, so their prompts must be made in one way.
+
+    Raises:
+        DefinitionError: Their profiles put different texts around a document.
+    """
+    first = stacks[0].profile
+    for stack in stacks[1:]:
+        for key in ("prompt_prefix", "prompt_suffix"):
+            ours, theirs = getattr(stack.profile, key), getattr(first, key)
+            if ours != theirs:
+                problem = f"{key} of {stack.profile.name} is not that of {first.name}"
+                raise DefinitionError(where, f"arms.profile: {problem}")
 
 
 def step_budget(arm: ServerSettings, profile: LaunchProfile, where: str) -> int:
@@ -34,7 +60,7 @@ def launch_plan(
         *arm.extra_args,
     )
     return LaunchPlan(
-        argv=(engine.python, *(_filled_in(arg, engine, budget) for arg in args)),
+        argv=(engine.python, *(_filled_in(arg, profile, engine, budget) for arg in args)),
         environment={**engine.environment, **profile.environment, **arm.environment},
         inherit=profile.inherit,
         ready=profile.ready,
@@ -44,11 +70,12 @@ def launch_plan(
     )
 
 
-def _filled_in(argument: str, engine: EngineFiles, budget: int) -> str:
+def _filled_in(argument: str, profile: LaunchProfile, engine: EngineFiles, budget: int) -> str:
     parts = {
         "{model}": engine.model_dir,
         "{tokenizer}": engine.tokenizer_file,
         "{budget}": str(budget),
+        "{context}": str(profile.context_tokens),
     }
     for name, value in parts.items():
         argument = argument.replace(name, value)

@@ -19,7 +19,7 @@ from orchestrator.model.plan import (
 from orchestrator.model.profile import LaunchProfile
 from orchestrator.model.suite import SuiteArm, SuiteExperiment, SuiteItem, SuiteLimits, SuitePlan
 from orchestrator.planning.cells import salt_of
-from orchestrator.planning.launching import engine_name, launch_plan, step_budget
+from orchestrator.planning.launching import Stack, engine_name, launch_plan, step_budget
 from orchestrator.planning.plans import chosen_arms, pinned
 from orchestrator.planning.prompts import SAMPLE_CHARACTERS, Encode, ready_prompt
 from orchestrator.planning.suite_order import CHAT_ENDPOINT, suite_cells
@@ -38,18 +38,21 @@ def make_suite_plan(
     encode: Encode,
     selection: Selection,
     arms: Sequence[str] = (),
+    stacks: Sequence[Stack] = (),
 ) -> Plan:
     """Resolve everything about a suite; `quick` takes the items of the first document.
 
     Args:
         suite: What is asked.
         items: Of the suite's file, in its order.
-        profile: How the servers are started.
+        profile: How the servers are started; with `stacks`, the one whose limits hold for all.
         documents: By name; every one that an item names, and the warm-up's.
         engine: Where the profile's engine is.
         encode: The tokenizer of the profile's model.
         selection: How many items.
         arms: Only these; all when empty.
+        stacks: The profiles that the suite's arms name, with their engines. A schema is enforced
+            where all of them can, and answers are scored where all their models are trained.
 
     Raises:
         DefinitionError: Names the file and the key, or the item, that cannot be used.
@@ -63,7 +66,12 @@ def make_suite_plan(
     names = {arm.name for arm in chosen}
     expected = suite.expectations.get(profile.name, {})
     warm_up = documents[suite.warm_up_document]
-    chats = {item.id: _chat(item, documents[item.document], limits, profile) for item in asked}
+    used = list(stacks) or [Stack(profile=profile, engine=engine)]
+    by_profile = {stack.profile.name: stack for stack in used}
+    enforced = all(stack.profile.structured_output for stack in used)
+    chats = {
+        item.id: _chat(item, documents[item.document], limits, enforced=enforced) for item in asked
+    }
     chats[_WARM_UP] = ChatPlan(
         document=warm_up.name,
         content=f"{_excerpt(warm_up, limits)}\n\n{warm_up.a.question}",
@@ -73,9 +81,9 @@ def make_suite_plan(
     return Plan(
         experiment=suite.name,
         question=suite.question,
-        profile=profile.name,
-        engine=engine_name(profile),
-        engine_identity=engine.identity,
+        profile=", ".join(by_profile),
+        engine=", ".join(dict.fromkeys(engine_name(stack.profile) for stack in used)),
+        engine_identity=", ".join(stack.engine.identity for stack in used),
         purpose=suite.purpose(profile.name),
         expectations={name: word for name, word in expected.items() if name in names},
         selection=selection,
@@ -96,16 +104,19 @@ def make_suite_plan(
             items=tuple(asked),
             runs=suite.runs,
             arms=tuple(chosen),
-            structured_output=profile.structured_output,
-            model_trained=profile.model_trained,
+            structured_output=enforced,
+            model_trained=all(stack.profile.model_trained for stack in used),
         ),
         arms=tuple(
-            _arm_plan(arm, suite, asked, profile, engine, chats, warm_up.text, encode)
+            _arm_plan(
+                arm, suite, asked, by_profile[arm.profile or profile.name], chats,
+                warm_up.text, encode,
+            )
             for arm in chosen
         ),
         control=None,
-        expected_start_s=profile.expected_start_s,
-    )
+        expected_start_s=max(stack.profile.expected_start_s for stack in used),
+    )  # fmt: skip
 
 
 def _check_item(item: SuiteItem, document: Document, limits: SuiteLimits, where: str) -> None:
@@ -125,9 +136,7 @@ def _excerpt(document: Document, limits: SuiteLimits) -> str:
     return document.text[: limits.document_characters]
 
 
-def _chat(
-    item: SuiteItem, document: Document, limits: SuiteLimits, profile: LaunchProfile
-) -> ChatPlan:
+def _chat(item: SuiteItem, document: Document, limits: SuiteLimits, *, enforced: bool) -> ChatPlan:
     """The document comes first, so that items about it share their beginning."""
     schema = json.dumps(item.response_schema, ensure_ascii=False)
     return ChatPlan(
@@ -137,7 +146,7 @@ def _chat(
             "type": "json_schema",
             "json_schema": {"name": "answer", "schema": item.response_schema, "strict": True},
         }
-        if profile.structured_output
+        if enforced
         else None,
     )
 
@@ -146,12 +155,12 @@ def _arm_plan(
     arm: SuiteArm,
     suite: SuiteExperiment,
     items: Sequence[SuiteItem],
-    profile: LaunchProfile,
-    engine: EngineFiles,
+    stack: Stack,
     chats: Mapping[str, ChatPlan],
     sample: str,
     encode: Encode,
 ) -> ArmPlan:
+    profile, engine = stack.profile, stack.engine
     cells = suite_cells(arm, suite, items)
     return ArmPlan(
         name=arm.name,
@@ -183,6 +192,7 @@ def _arm_plan(
             ),
         ),
         cells=cells,
+        profile=arm.profile,
     )
 
 

@@ -10,6 +10,7 @@ from orchestrator.pricing import advice, prices
 from orchestrator.reporting.company import company_rows
 from orchestrator.reporting.rows import rows
 from orchestrator.reporting.scan import SIGNS, scans
+from orchestrator.reporting.stacks import stacks_section
 from orchestrator.reporting.suite import suite_section
 
 _TEMPLATES = Environment(
@@ -66,6 +67,7 @@ def markdown(plan: Plan, verdict: RunVerdict, *, command: str) -> str:
         scans=scans(plan, verdict),
         memory=_memory(verdict),
         signs=SIGNS,
+        stacks=None if verdict.stacks is None else stacks_section(verdict.stacks),
         prices=priced,
         advice=advice(priced) if priced else None,
     )
