@@ -7,8 +7,9 @@ import pytest
 
 from orchestrator.errors import DefinitionError
 from orchestrator.model.plan import ArmPlan
+from orchestrator.planning.launching import Stack
 from orchestrator.requesting import request_body
-from tests.definitions import profile
+from tests.definitions import ENGINE, profile
 from tests.suites import DOCUMENTS, ITEMS, suite, suite_plan
 
 
@@ -139,3 +140,26 @@ def test_the_room_in_the_cache_is_counted_once_a_salt() -> None:
     once = sum(len(plan.chats[item.id].content) for item in ITEMS)
 
     assert {arm.declared.prompt_tokens for arm in plan.arms} == {3 * once}
+
+
+def test_a_suite_on_two_stacks_enforces_and_scores_what_both_can() -> None:
+    """Each arm on its own profile; the prompts are the same, or nothing could be compared."""
+    stacks = [
+        Stack(
+            profile=profile(name=name, structured_output=enforced, model_trained=True),
+            engine=ENGINE,
+        )
+        for name, enforced in (("old", True), ("new", False))
+    ]
+    arms = [
+        {"name": f"on-{name}", "order": "interleaved", "documents": "untouched", "profile": name}
+        for name in ("old", "new")
+    ]
+    plan = suite_plan(suite(arms=arms), profiles[0], stacks=stacks)
+
+    assert plan.suite is not None
+    assert [arm.profile for arm in plan.arms] == ["old", "new"]
+    assert plan.profile == "old, new"
+    assert not plan.suite.structured_output
+    assert plan.suite.model_trained
+    assert {chat.response_format for chat in plan.chats.values()} == {None}
