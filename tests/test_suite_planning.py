@@ -144,13 +144,11 @@ def test_the_room_in_the_cache_is_counted_once_a_salt() -> None:
 
 def test_a_suite_on_two_stacks_enforces_and_scores_what_both_can() -> None:
     """Each arm on its own profile; the prompts are the same, or nothing could be compared."""
-    stacks = [
-        Stack(
-            profile=profile(name=name, structured_output=enforced, model_trained=True),
-            engine=ENGINE,
-        )
+    profiles = [
+        profile(name=name, structured_output=enforced, model_trained=True)
         for name, enforced in (("old", True), ("new", False))
     ]
+    stacks = [Stack(profile=launched, engine=ENGINE) for launched in profiles]
     arms = [
         {"name": f"on-{name}", "order": "interleaved", "documents": "untouched", "profile": name}
         for name in ("old", "new")
@@ -162,4 +160,4 @@ def test_a_suite_on_two_stacks_enforces_and_scores_what_both_can() -> None:
     assert plan.profile == "old, new"
     assert not plan.suite.structured_output
     assert plan.suite.model_trained
-    assert {chat.response_format for chat in plan.chats.values()} == {None}
+    assert all(chat.response_format is None for chat in plan.chats.values())
