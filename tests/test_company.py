@@ -1,15 +1,18 @@
 """Requests that are sent at once: a verdict of their own, and its gates."""
 
+from collections.abc import Iterator
+
 import pytest
 
 from orchestrator.errors import DefinitionError
+from orchestrator.model.exchange import Exchange
 from orchestrator.model.experiment import Experiment
 from orchestrator.model.plan import ArmPlan, CellPlan, Plan, ProbePlan
 from orchestrator.model.verdict import CellVerdict, RunVerdict
 from orchestrator.reporting.markdown import markdown
 from tests.answers import PLAIN, moved
 from tests.definitions import experiment, plan
-from tests.scenarios import Reply, Scenario
+from tests.scenarios import Reply, Scenario, Script
 
 SERIAL_STEPS, SHARED_STEPS = 10, 12
 
@@ -48,7 +51,8 @@ def dependent(arm: ArmPlan, cell: CellPlan, probe: ProbePlan) -> Reply:
 class Together(Scenario):
     """The counters of a volley are read once, when all of it is counted."""
 
-    def exchanges(self, arm: str):  # type: ignore[no-untyped-def]  # noqa: ANN201, D102
+    def exchanges(self, arm: str) -> Iterator[tuple[Exchange, str]]:
+        """Each volley is told with the page that was read after it."""
         sizes = {
             probe.id: cell.concurrency
             for planned in self.plan.arms
@@ -56,7 +60,7 @@ class Together(Scenario):
             for cell in planned.cells
             for probe in cell.probes
         }
-        volley = []
+        volley: list[Exchange] = []
         for exchange, page in super().exchanges(arm):
             volley.append(exchange)
             if len(volley) == sizes.get(exchange.times.probe.id, 1):
@@ -64,7 +68,7 @@ class Together(Scenario):
                 volley = []
 
 
-def verdict(script=alike, asked: Experiment | None = None) -> RunVerdict:  # type: ignore[no-untyped-def]  # noqa: ANN001
+def verdict(script: Script = alike, asked: Experiment | None = None) -> RunVerdict:
     """Of a whole run."""
     return Together(script=script, plan=plan(asked or company())).judge()
 
