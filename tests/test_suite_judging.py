@@ -4,12 +4,13 @@ import json
 
 import pytest
 
+from orchestrator.model.observation import FLOOR
 from orchestrator.model.plan import ArmPlan, CellPlan, Plan, ProbePlan
 from orchestrator.model.verdict import ArmVerdict
 from orchestrator.reporting.markdown import markdown
 from tests.answers import moved
 from tests.definitions import profile
-from tests.scenarios import Reply
+from tests.scenarios import Lists, Reply
 from tests.suites import SuiteScenario, caching, of_item, right_text, suite_plan
 
 TRAINED = profile(model_trained=True)
@@ -184,3 +185,24 @@ def test_a_run_that_lacks_an_answer_scores_nothing_of_that_item(plan: Plan) -> N
 
     assert [item.item for item in arm.items] == ["one.1", "one.2", "two.1"]
     assert arm.inconclusive == 1
+
+
+def test_a_token_that_the_schema_forbids_takes_no_part_in_a_movement() -> None:
+    """It stands at -9999 in both answers: it hides no small move, and none is counted of it."""
+    step = 2**-10  # less than four half steps of a float32 near 9999
+
+    def lists(second: float) -> Lists:
+        return [[(7, -0.5), (3, -1.25 - second), (9, FLOOR), (4, FLOOR)], *of_item("one.1")[1:]]
+
+    def masked(arm: ArmPlan, cell: CellPlan, probe: ProbePlan) -> Reply:
+        reply = caching(arm, cell, probe)
+        reply.lists = lists(step if cell.shares_salt and cell.document == "one.2" else 0.0)
+        return reply
+
+    cell = next(c for c in judged(script=masked)["shared"].cells if c.document == "one.2")
+
+    assert cell.verdict == "diverged"
+    assert cell.pattern is not None
+    assert cell.pattern.difference is not None
+    first = cell.pattern.difference.movements[0]
+    assert (first.shared, first.moved, first.max_delta) == (2, 1, step)

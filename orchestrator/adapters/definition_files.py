@@ -17,6 +17,9 @@ from orchestrator.model.suite import SuiteExperiment, SuiteItem
 
 R = TypeVar("R", bound=Record)
 
+_SUITES_KEY = "items"
+"""What a suite's file has, and an experiment's has not."""
+
 
 class Definitions:
     """The definitions of one project folder, which holds `arms/` and `launch_profiles/`."""
@@ -35,7 +38,10 @@ class Definitions:
         Raises:
             DefinitionError: No such file, no TOML, or not a valid experiment.
         """
-        return _read(_find(self._arms, name, "experiment"), Experiment)
+        path = _find(self._arms, name, "experiment")
+        if _SUITES_KEY in read_table(path):
+            raise DefinitionError(path, "is a suite; what is asked for takes an experiment only")
+        return _read(path, Experiment)
 
     def suite(self, name: str) -> SuiteExperiment | None:
         """Read `arms/NAME.toml` where it is a suite: it has the key `items`. Otherwise `None`.
@@ -44,7 +50,7 @@ class Definitions:
             DefinitionError: No such file, no TOML, or not a valid suite.
         """
         path = _find(self._arms, name, "experiment")
-        return _read(path, SuiteExperiment) if "items" in read_table(path) else None
+        return _read(path, SuiteExperiment) if _SUITES_KEY in read_table(path) else None
 
     def suite_items(self, suite: SuiteExperiment) -> tuple[SuiteItem, ...]:
         """The items of a suite, in the order of its file.
