@@ -188,15 +188,17 @@ def test_a_run_that_lacks_an_answer_scores_nothing_of_that_item(plan: Plan) -> N
 
 
 def test_a_token_that_the_schema_forbids_takes_no_part_in_a_movement() -> None:
-    """It stands at -9999 in both answers: it hides no small move, and none is counted of it."""
+    """It stands at -9999 in one answer or both: it hides no small move, and none is counted."""
     step = 2**-10  # less than four half steps of a float32 near 9999
 
-    def lists(second: float) -> Lists:
-        return [[(7, -0.5), (3, -1.25 - second), (9, FLOOR), (4, FLOOR)], *of_item("one.1")[1:]]
+    def lists(second: float, third: float = FLOOR) -> Lists:
+        first = [(7, -0.5), (3, -1.25 - second), (9, third), (4, FLOOR)]
+        return [first, *of_item("one.1")[1:]]
 
     def masked(arm: ArmPlan, cell: CellPlan, probe: ProbePlan) -> Reply:
         reply = caching(arm, cell, probe)
-        reply.lists = lists(step if cell.shares_salt and cell.document == "one.2" else 0.0)
+        moves = cell.shares_salt and cell.document == "one.2"
+        reply.lists = lists(step, third=-2.0) if moves else lists(0.0)
         return reply
 
     cell = next(c for c in judged(script=masked)["shared"].cells if c.document == "one.2")
