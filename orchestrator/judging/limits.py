@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from orchestrator.model.plan import Plan
+from orchestrator.model.plan import CellPlan, Plan
 from orchestrator.model.verdict import ArmVerdict
 
 
@@ -30,7 +30,8 @@ def not_covered(plan: Plan, arms: Sequence[ArmVerdict]) -> tuple[str, ...]:
             " each other, and never scored."
         )
     documents, lengths = len(plan.documents) - 1, len(plan.a_tokens)
-    if lengths and (documents < _PANEL_DOCUMENTS or lengths < _PANEL_LENGTHS):
+    serial = any(cell.place == "measured" and cell.concurrency == 1 for cell in _cells(plan))
+    if serial and lengths and (documents < _PANEL_DOCUMENTS or lengths < _PANEL_LENGTHS):
         said.append(
             f"A panel: {documents} documents × {lengths} lengths of A were measured; a negative"
             f" needs {_PANEL_DOCUMENTS} × {_PANEL_LENGTHS}."
@@ -49,6 +50,10 @@ _PANEL_DOCUMENTS, _PANEL_LENGTHS = 6, 3
 """Rule 8: on one real engine 3 of 14 documents did not show the effect at one length of A."""
 
 
+def _cells(plan: Plan) -> list[CellPlan]:
+    return [cell for arm in plan.arms for cell in arm.cells]
+
+
 def _other_starts(plan: Plan, starts: str) -> str:
     if plan.suite is None:
         return (
@@ -62,7 +67,7 @@ def _other_starts(plan: Plan, starts: str) -> str:
 
 
 def _concurrency(plan: Plan) -> str:
-    most = max((cell.concurrency for arm in plan.arms for cell in arm.cells), default=1)
+    most = max((cell.concurrency for cell in _cells(plan)), default=1)
     if most == 1:
         return "Concurrent requests: everything was sent one at a time."
     return (

@@ -69,14 +69,9 @@ def make_suite_plan(
     used = list(stacks) or [Stack(profile=profile, engine=engine)]
     by_profile = {stack.profile.name: stack for stack in used}
     enforced = all(stack.profile.structured_output for stack in used)
-    chats = {
+    chats = {_WARM_UP: _warm_up_chat(warm_up, limits)} | {
         item.id: _chat(item, documents[item.document], limits, enforced=enforced) for item in asked
     }
-    chats[_WARM_UP] = ChatPlan(
-        document=warm_up.name,
-        content=f"{_excerpt(warm_up, limits)}\n\n{warm_up.a.question}",
-        response_format=None,
-    )
     panel = dict.fromkeys([*(item.document for item in asked), warm_up.name])
     return Plan(
         experiment=suite.name,
@@ -134,6 +129,14 @@ def _check_item(item: SuiteItem, document: Document, limits: SuiteLimits, where:
 
 def _excerpt(document: Document, limits: SuiteLimits) -> str:
     return document.text[: limits.document_characters]
+
+
+def _warm_up_chat(document: Document, limits: SuiteLimits) -> ChatPlan:
+    return ChatPlan(
+        document=document.name,
+        content=f"{_excerpt(document, limits)}\n\n{document.a.question}",
+        response_format=None,
+    )
 
 
 def _chat(item: SuiteItem, document: Document, limits: SuiteLimits, *, enforced: bool) -> ChatPlan:
