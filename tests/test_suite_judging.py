@@ -167,9 +167,9 @@ def test_starts_whose_references_differ_have_no_comparable_digests() -> None:
     assert pair.digests_differ is None
     assert pair.references_differ == ("one.1", "one.2", "two.1", "two.2")
     assert pair.grades_differ == ()
-    assert "not comparable: references of 4: one.1" in report(
+    assert "not comparable: references of 4 of 4 items differ" in report(
         SuiteScenario(script=other_stack, plan=suite_plan(launched=TRAINED))
-    ).replace("\\", "")
+    )
 
 
 @pytest.mark.parametrize("plan", [suite_plan(), suite_plan(launched=TRAINED)])

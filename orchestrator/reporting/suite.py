@@ -150,8 +150,9 @@ def _first_token(difference: Difference | None) -> str:
 
 
 def _pair(pair: SuiteComparison) -> PairRow:
+    apart = len(pair.references_differ)
     digests = (
-        f"not comparable: references of {_named(pair.references_differ)} differ"
+        f"not comparable: references of {apart} of {pair.items} items differ"
         if pair.digests_differ is None
         else _named(pair.digests_differ)
     )
