@@ -1,11 +1,12 @@
 """The recorded runs under docs/evidence: anybody can judge them again."""
 
+import lzma
 import re
 from pathlib import Path
 
 import pytest
 
-from orchestrator.adapters.run_store import RunStore
+from orchestrator.adapters.run_store import COMPRESSED, PACKED, RunStore
 from orchestrator.model.plan import Plan
 from orchestrator.model.verdict import RunVerdict
 from orchestrator.runner import judge_run
@@ -13,7 +14,7 @@ from orchestrator.serverlog.scan import scan
 from tests.conftest import PROJECT
 
 EVIDENCE = PROJECT / "docs" / "evidence"
-RUNS = sorted(path.parent for path in EVIDENCE.glob("*/plan.json"))
+RUNS = sorted(path.parent for path in EVIDENCE.glob("*/trimmed.json"))
 
 MACHINE_PATH = re.compile(rb"/(?:root|home|work|mnt|srv|opt/vllm)\b")
 
@@ -38,8 +39,10 @@ def test_a_recorded_run_names_no_path_of_a_machine(run: Path) -> None:
     """What was replaced is counted in `trimmed.json`."""
     assert (run / "trimmed.json").is_file()
     for path in run.rglob("*"):
-        if path.is_file() and path.suffix != ".xz":
-            found = MACHINE_PATH.search(path.read_bytes())
+        if path.is_file() and path.name != PACKED:
+            content = path.read_bytes()
+            text = lzma.decompress(content) if path.suffix == COMPRESSED else content
+            found = MACHINE_PATH.search(text)
             assert found is None, f"{path}: {found}"
 
 

@@ -149,3 +149,11 @@ def test_a_broken_line_of_a_trace_is_named(
 
     assert code == 2
     assert "line 2: prompt: " in errors
+
+
+def test_nothing_is_predicted_of_a_suite(call: Call) -> None:
+    """Its prompts have no token ids before the server has rendered them."""
+    code, _, errors = call("predict", "extraction-suite", "--project", PROJECT)
+
+    assert code == 2
+    assert "is a suite" in errors

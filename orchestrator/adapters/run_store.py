@@ -5,6 +5,7 @@ What each file holds, its units, and what its absence means: `docs/results.md`.
 
 import io
 import json
+import lzma
 import os
 import tarfile
 from collections.abc import Iterable, Iterator
@@ -26,6 +27,9 @@ from orchestrator.model.record import Record
 from orchestrator.model.resumption import Resumption
 
 R = TypeVar("R", bound=Record)
+
+COMPRESSED = ".xz"
+"""Ends the name of a file that `trim` compressed."""
 
 PACKED = "exchanges.tar.xz"
 """What `trim` makes of an arm's `exchanges/` folder."""
@@ -59,9 +63,10 @@ class RunStore:
         Raises:
             RunFolderError: It is not the folder of a run.
         """
-        if not (root / "plan.json").is_file():
+        store = cls(root)
+        if not store.has("plan.json"):
             raise RunFolderError(f"{root}: is no run's folder: it has no plan.json")
-        return cls(root)
+        return store
 
     def arm_dir(self, arm: str) -> Path:
         """Where one arm's files go; made on first use."""
@@ -213,8 +218,8 @@ class RunStore:
             raise RunFolderError(f"{self.root}/{name}: {error}") from error
 
     def has(self, relative: str) -> bool:
-        """Whether the file is there."""
-        return (self.root / relative).is_file()
+        """Whether the file is there, as it is or compressed by `trim`."""
+        return any((self.root / name).is_file() for name in (relative, relative + COMPRESSED))
 
     def read(self, relative: str, kind: type[R]) -> R:
         """Read a record.
@@ -223,10 +228,11 @@ class RunStore:
             RunFolderError: It is missing, or not what it should be.
         """
         path = self.root / relative
+        content = self.read_bytes(relative)
+        if content is None:
+            raise RunFolderError(f"{path}: is missing")
         try:
-            return kind.from_json(path.read_bytes())
-        except FileNotFoundError as error:
-            raise RunFolderError(f"{path}: is missing") from error
+            return kind.from_json(content)
         except ValidationError as error:
             problems = [
                 f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}".removeprefix(": ")
@@ -235,9 +241,19 @@ class RunStore:
             raise RunFolderError(f"{path}: {'; '.join(problems)}") from error
 
     def read_bytes(self, relative: str) -> bytes | None:
-        """A file's content; `None` when it is not there."""
+        """A file's content, which `trim` may have compressed; `None` when it is not there.
+
+        Raises:
+            RunFolderError: What was compressed cannot be read back.
+        """
         path = self.root / relative
-        return path.read_bytes() if path.is_file() else None
+        if path.is_file():
+            return path.read_bytes()
+        packed = path.with_name(path.name + COMPRESSED)
+        try:
+            return lzma.decompress(packed.read_bytes()) if packed.is_file() else None
+        except (lzma.LZMAError, EOFError) as error:
+            raise RunFolderError(f"{packed}: cannot be read: {error}") from error
 
     def exchanges(self, arm: str) -> Iterator[tuple[Exchange, str]]:
         """An arm's exchanges in the order of their probe ids, each with its counters.

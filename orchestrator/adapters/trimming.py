@@ -1,12 +1,13 @@
 """A run's folder → a copy that `analyze` can judge, without this machine's names and paths."""
 
 import getpass
+import lzma
 import platform
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from orchestrator.adapters.run_store import PACKED, RunStore, as_json, pack
+from orchestrator.adapters.run_store import COMPRESSED, PACKED, RunStore, as_json, pack
 from orchestrator.errors import RunFolderError
 from orchestrator.scrubbing import Scrubber
 
@@ -16,6 +17,10 @@ KEPT_OF_ARM = (
     "server-info.json", "memory.jsonl", "server.log", "provenance.json", "inspection.json",
 )  # fmt: skip
 """`metrics-ready.txt` is left out: its counters stand after each probe in the packed exchanges."""
+
+LARGEST_PLAIN_BYTES = 16 * 2**10
+"""Larger texts are compressed, but for the report: a plan, a log and a page of metrics become a
+tenth, and a recorded run of four starts stays below half a megabyte."""
 
 
 def replacements(project: Path, cache: Path) -> dict[str, str]:
@@ -39,7 +44,8 @@ def trim(
 
     Requests and answers are packed byte for byte; they name no path. In everything else each
     text of `replaced` gives way, and whatever looks like a secret or a home folder, in `report`
-    too, which becomes `report.md`. The counts are also left in the copy, as `trimmed.json`.
+    too, which becomes `report.md`. The counts are also left in the copy, as `trimmed.json`. Large
+    texts are compressed (`xz`).
 
     Raises:
         RunFolderError: The target exists, or the run is not complete.
@@ -70,7 +76,11 @@ def _copy_text(store: RunStore, copy: RunStore, name: str, scrubber: Scrubber) -
     content = store.read_bytes(name)
     if content is None:
         return
-    copy.write_bytes(name, _cleaned(content, scrubber))
+    cleaned = _cleaned(content, scrubber)
+    if len(cleaned) > LARGEST_PLAIN_BYTES:
+        copy.write_bytes(name + COMPRESSED, lzma.compress(cleaned))
+    else:
+        copy.write_bytes(name, cleaned)
 
 
 def _cleaned(content: bytes, scrubber: Scrubber) -> bytes:

@@ -28,8 +28,19 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
+DEFAULT_PROFILE = "vllm-cpu-tiny-hybrid"
+
 ExperimentArgument = Annotated[str, typer.Argument(help="Name of a file in arms/, or its path.")]
 ProfileOption = Annotated[str, typer.Option("--profile", "-p", help="Name in launch_profiles/.")]
+RunProfileOption = Annotated[
+    str | None,
+    typer.Option(
+        "--profile",
+        "-p",
+        help=f"Name in launch_profiles/. [default: {DEFAULT_PROFILE}, or what the arms name]",
+        show_default=False,
+    ),
+]
 ArmOption = Annotated[list[str] | None, typer.Option("--arm", help="Only this arm; repeatable.")]
 QuickOption = Annotated[bool, typer.Option("--quick", help="One document, one length of A.")]
 FullOption = Annotated[bool, typer.Option("--full", help="Every document, every length of A.")]
@@ -46,9 +57,6 @@ class ReportFormat(StrEnum):
     HTML = "html"
     JUNIT = "junit"
     COMMENT = "comment"
-
-
-DEFAULT_PROFILE = "vllm-cpu-tiny-hybrid"
 
 
 def main() -> int:
@@ -69,12 +77,7 @@ def run(
     experiment: Annotated[
         str | None, typer.Argument(help="Name of a file in arms/, or its path.")
     ] = None,
-    profile: Annotated[
-        str | None,
-        typer.Option(
-            "--profile", "-p", help="Name in launch_profiles/.", show_default=DEFAULT_PROFILE
-        ),
-    ] = None,
+    profile: RunProfileOption = None,
     arm: ArmOption = None,
     quick: QuickOption = False,
     full: FullOption = False,
@@ -114,7 +117,7 @@ def run(
 @app.command()
 def plan(
     experiment: ExperimentArgument,
-    profile: ProfileOption = DEFAULT_PROFILE,
+    profile: RunProfileOption = None,
     arm: ArmOption = None,
     quick: QuickOption = False,
     full: FullOption = False,

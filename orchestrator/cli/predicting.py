@@ -102,6 +102,11 @@ def _answers(project: Path, profile: AnyProfile, question: Question) -> Iterator
             yield _predict_trace(question.trace, settings, release)
     if question.experiment is not None:
         plan = resolve_plan(project, question.experiment, question.profile, "full", [], None).plan
+        if plan.suite is not None:
+            raise DefinitionError(
+                f"predict {question.experiment}",
+                "is a suite: the server renders its prompts, so nothing is predicted of them",
+            )
         yield from _predict_plan(plan)
 
 

@@ -32,7 +32,6 @@ from orchestrator.model.plan import ArmPlan
 from orchestrator.model.verdict import RunVerdict
 from orchestrator.planning.plans import plan_hash
 from orchestrator.reporting.markdown import markdown
-from orchestrator.requesting import PATH
 from orchestrator.runner import StartServer, execute, judge_run
 
 log = structlog.get_logger()
@@ -195,11 +194,10 @@ def _starter(
             overlaid(arm, begun.patches, store) as launched,
             runtime_of(launched, store) as runtime,
         ):
-            write_launch(store, launched, begun.planned.engine)
+            write_launch(store, launched, begun.planned.engine_of(arm))
             with running_arm_server(
                 launched,
                 ready_body=ready_body,
-                path=PATH,
                 log_file=store.arm_dir(arm.name) / "server.log",
                 memory_file=store.arm_dir(arm.name) / "memory.jsonl",
                 keep=lambda exchange: store.keep(arm.name, exchange),

@@ -9,7 +9,7 @@ from orchestrator.model.verdict import ArmVerdict, CellVerdict
 NEEDED_DOCUMENTS = 3
 """That diverge, in the control and in the sham arm alike: rule 7."""
 
-Pair = tuple[str, int | None, int]
+Pair = tuple[str, int | None, int | None]
 """Document, tokens of A, tokens of B."""
 
 
