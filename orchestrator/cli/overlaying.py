@@ -17,7 +17,7 @@ from orchestrator.adapters.overlay import (
 from orchestrator.adapters.patch_files import load_patch
 from orchestrator.adapters.process_server import environment
 from orchestrator.adapters.run_store import RunStore
-from orchestrator.model.patch import Patch
+from orchestrator.model.patch import Patch, module_of
 from orchestrator.model.plan import ArmPlan, LaunchPlan, Plan
 from orchestrator.patching.applying import touched_files
 
@@ -41,7 +41,7 @@ def read_patches(folder: Path, plan: Plan) -> Patches:
     names = dict.fromkeys(arm.patch for arm in plan.arms if arm.patch is not None)
     by_name = {name: load_patch(folder / f"{name}.toml") for name in names}
     files = {file for patch in by_name.values() for file in touched_files(patch)}
-    modules = {file.removesuffix(".py").replace("/", ".") for file in files if ".py" in file}
+    modules = {module for file in files if (module := module_of(file)) is not None}
     return Patches(by_name=by_name, modules=tuple(sorted(modules)))
 
 
@@ -90,8 +90,7 @@ def overlaid(arm: ArmPlan, patches: Patches, store: RunStore) -> Iterator[ArmPla
 def _package(arm: ArmPlan, patch: Patch) -> Path:
     release = arm.declared.vllm_version
     known = next((v for v in patch.variants if release in v.releases), patch.variants[0])
-    name = known.edits[0].file.partition("/")[0]
-    return package_folder(arm.launch.argv[0], name, environment(arm.launch, os.environ))
+    return package_folder(arm.launch.argv[0], known.package, environment(arm.launch, os.environ))
 
 
 def _launched_with(arm: ArmPlan, variables: dict[str, str]) -> ArmPlan:

@@ -10,6 +10,14 @@ from orchestrator.model.record import Record
 PackageFile = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_]\w*(/[\w-][\w.-]*)+$")]
 """A file as it is imported, from the package's name on: `vllm/v1/core/sched/scheduler.py`."""
 
+
+def module_of(file: str) -> str | None:
+    """The name that a file is imported by; `None` when it is no Python module."""
+    if not file.endswith(".py"):
+        return None
+    return file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
+
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 
 
@@ -36,14 +44,40 @@ class Edit(Record):
 class Variant(Record):
     """The change as the text of some releases needs it."""
 
-    releases: tuple[str, ...] = Field(min_length=1)
-    """Those whose source was read, as the server's `/version` states them."""
+    releases: tuple[str, ...] = ()
+    """Those whose source was read, as the server's `/version` states them. None where nobody read
+    any: the variant is then taken where it alone fits."""
+
+    files: dict[PackageFile, str] = Field(default_factory=dict)
+    """Whole files in place of the engine's. In the patch's file the name of a folder stands here,
+    beside that file; once read, the files in it and their texts."""
 
     diff: str = ""
     """A unified diff, applied before the edits. In the patch's file its name stands here, beside
     that file; once read, its text."""
 
-    edits: tuple[Edit, ...] = Field(min_length=1)
+    obtain: str = ""
+    """How to get the diff, where it is not ours to ship; told as long as it is not there."""
+
+    edits: tuple[Edit, ...] = ()
+
+    @property
+    def package(self) -> str:
+        """Top folder of everything that it changes."""
+        return next(iter((*(edit.file for edit in self.edits), *self.files))).partition("/")[0]
+
+    @model_validator(mode="after")
+    def _is_one_change_of_one_package(self) -> Self:
+        if self.files and self.diff:
+            raise ValueError("files: stand in place of a diff, not beside it")
+        if self.files and not self.releases:
+            raise ValueError("releases: whole files are those of the releases that they came from")
+        named = [*(edit.file for edit in self.edits), *self.files]
+        if not named:
+            raise ValueError("edits: one is needed at least, to log the marker")
+        if any(not file.startswith(f"{self.package}/") for file in named):
+            raise ValueError(f"edits, files: not all of them lie below {self.package}/")
+        return self
 
 
 class Patch(Record):
@@ -64,8 +98,9 @@ class Patch(Record):
     def _can_be_told_from_its_log(self) -> Self:
         releases = [release for variant in self.variants for release in variant.releases]
         for number, variant in enumerate(self.variants):
-            if not any(self.marker in edit.replacement for edit in variant.edits):
-                raise ValueError(f"variants.{number}: no replacement logs the marker")
+            texts = (*(edit.replacement for edit in variant.edits), *variant.files.values())
+            if not any(self.marker in text for text in texts):
+                raise ValueError(f"variants.{number}: no replacement and no file logs the marker")
             for release in variant.releases:
                 if releases.count(release) > 1:
                     raise ValueError(f"variants.{number}.releases: {release} stands twice")
@@ -86,9 +121,7 @@ class PatchedFile(Record):
     @property
     def module(self) -> str | None:
         """The name that it is imported by; `None` when it is no Python module."""
-        if not self.file.endswith(".py"):
-            return None
-        return self.file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+        return module_of(self.file)
 
 
 class PatchProvenance(Record):
