@@ -138,6 +138,14 @@ def test_removed_is_said_when_nothing_is_missing() -> None:
     )
 
 
+def test_a_patched_arm_alone_shows_no_removal() -> None:
+    """`--arm patched` leaves out what it must be set beside."""
+    removal = judge_removal(None, overlaid(STABLE), overlaid(SHAM))
+
+    assert not removal.removed
+    assert "the unpatched control did not run" in removal.sentence
+
+
 def test_a_document_that_never_diverged_may_be_among_them() -> None:
     """Three that diverge are enough."""
     cells = [*CONTROL.cells[:3], cell("control", "four", "stable")]
