@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from orchestrator.model.experiment import CellKind
 from orchestrator.model.plan import ArmPlan, CellPlan, Plan, ProbePlan
 from tests.answers import moved
 from tests.definitions import experiment, plan
@@ -11,12 +12,16 @@ from tests.truth.answering import target
 from tests.truth.built import Answers, Case, Place
 
 PATCHED_ARMS = ("contaminated", "patched", "sham")
+EditLog = Callable[[bytes], bytes]
 FOUR = ("one", "two", "three", "four")
 
 
-def _patched_plan(arms: Sequence[str] = PATCHED_ARMS) -> Plan:
+def _patched_plan(arms: Sequence[str], patched_cell: CellKind) -> Plan:
     patches = {"patched": "stop-at-every-boundary", "sham": "sham"}
-    defined = [{"name": name, "cell": "contaminated"} for name in PATCHED_ARMS]
+    defined = [
+        {"name": name, "cell": patched_cell if name == "patched" else "contaminated"}
+        for name in PATCHED_ARMS
+    ]
     asked = experiment(
         documents=list(FOUR),
         arms=[arm | ({"patch": patch} if (patch := patches.get(arm["name"])) else {})
@@ -27,17 +32,23 @@ def _patched_plan(arms: Sequence[str] = PATCHED_ARMS) -> Plan:
     return plan(asked, arms=arms)
 
 
-def _patched_run(script: Script, *, log: Callable[[bytes], bytes] = bytes,
-                 arms: Sequence[str] = PATCHED_ARMS) -> Scenario:  # fmt: skip
-    """Overlays and logs are those of a recorded start; `log` edits the patched arm's."""
+def _patched_run(
+    script: Script,
+    *,
+    log: EditLog = bytes,
+    sham_log: EditLog = bytes,
+    arms: Sequence[str] = PATCHED_ARMS,
+    patched_cell: CellKind = "contaminated",
+) -> Scenario:
+    """Overlays and logs are those of recorded starts; the logs may be edited."""
     return Scenario(
         script,
-        _patched_plan(arms),
+        _patched_plan(arms, patched_cell),
         overlays={
             "patched": recorded_overlay("patched", "stop-at-every-boundary"),
             "sham": recorded_overlay("sham", "sham"),
         },
-        logs={"patched": log(log_of("patched")), "sham": log_of("sham")},
+        logs={"patched": log(log_of("patched")), "sham": sham_log(log_of("sham"))},
     )
 
 
@@ -69,6 +80,20 @@ def cases() -> Iterator[Case]:
     yield from _removals_by_log()
     yield from _removals_by_answers()
     yield from _incomplete()
+    yield Case(
+        family="patch on other pairs",
+        name="the patched arm sends no A",
+        run=_patched_run(cured, patched_cell="reference"),
+        cells=_removal_truth(),
+        removed=False,
+    )
+    yield Case(
+        family="sham patch did not run",
+        name="its marker",
+        run=_patched_run(cured, sham_log=lambda log: log.replace(b"PATCH sham", b"patch sham")),
+        cells=_removal_truth(),
+        removed=False,
+    )
 
 
 def _removals_by_log() -> Iterator[Case]:
