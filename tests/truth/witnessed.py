@@ -49,7 +49,7 @@ def witnessed_run(
 ) -> WitnessedRun:
     """Run an experiment on the miniature."""
     plan = resolve_plan(project, experiment, "miniature", selection, arms, print).plan
-    store = RunStore.create(folder, experiment, "witnessed", datetime.now(UTC))
+    store = RunStore.create(folder, plan.experiment, "witnessed", datetime.now(UTC))
     patches = read_patches(Definitions(project).patches_dir, plan)
     servers = _Servers(store, patches)
     execute(plan, start_server=servers.start, store=store, progress=_Nobody())
