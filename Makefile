@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup arms demo plan test check bench clean
+.PHONY: help setup arms demo plan test check bench truth clean
 PYTHON ?= python3
 PROFILE ?= vllm-cpu-tiny-hybrid
 EXPERIMENT ?= three-arm
@@ -44,6 +44,9 @@ check: .venv/.installed-dev  ## Formatting, lint, types, layers, docstrings of t
 bench: .venv/.installed-dev  ## Print what the orchestrator costs, and how fast logs are scanned
 	$(BIN)/python -m tests.bench_scan
 	$(BIN)/python -m tests.bench_arms
+
+truth: .venv/.installed-dev  ## Hold the judge against runs of known truth, with and without each of its rules; writes docs/truth.md
+	$(BIN)/python -m tests.truth.report
 
 clean:  ## Remove .venv; prepared engines stay in the cache folder
 	rm -rf .venv
