@@ -20,6 +20,7 @@ from orchestrator.cli.overlaying import Patches, check_patches, overlaid, read_p
 from orchestrator.cli.planning import resolve_plan
 from orchestrator.cli.progress import ConsoleProgress, terminal
 from orchestrator.cli.signals import interruptible
+from orchestrator.cli.starting import runtime_of
 from orchestrator.errors import InterruptedRunError, OrchestratorError
 from orchestrator.model.engine import EngineFacts
 from orchestrator.model.host import RunEnd, RunStart
@@ -111,7 +112,10 @@ def _starter(
     def start_server(
         arm: ArmPlan, ready_body: bytes, on_wait: Callable[[float, str], None]
     ) -> Iterator[tuple[ArmServer, EngineFacts]]:
-        with overlaid(arm, patches, store) as launched:
+        with (
+            overlaid(arm, patches, store) as launched,
+            runtime_of(launched, store) as runtime,
+        ):
             store.write(f"arms/{arm.name}/launch.json", launched.launch)
             with running_arm_server(
                 launched,
@@ -123,6 +127,7 @@ def _starter(
                 keep_beats=lambda probe, beats: store.keep_beats(arm.name, probe, beats),
                 on_wait=on_wait,
                 hurry=hurry,
+                runtime=runtime,
             ) as started:
                 yield started
 
