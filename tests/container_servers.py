@@ -61,6 +61,7 @@ class ContainerServers:
             request_timeout_s=5.0,
             container=ContainerPlan(
                 image=self.image,
+                declared=self.image,
                 platform="linux/amd64",
                 resources=Resources.model_validate(granted),
                 mounts=(),

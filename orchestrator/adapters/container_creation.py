@@ -10,11 +10,12 @@ from typing import Any
 import docker
 from docker.errors import APIError, ImageNotFound
 from docker.models.containers import Container
-from docker.types import DeviceRequest, LogConfig, Mount, Ulimit
+from docker.types import DeviceRequest, LogConfig, Ulimit
+from docker.types import Mount as EngineMount
 
 from orchestrator.adapters.docker_engine import UNREACHABLE, said
 from orchestrator.errors import ArmError, HostError, ServerNotReadyError
-from orchestrator.model.container import ContainerPlan, PutFile, Resources
+from orchestrator.model.container import ContainerPlan, Mount, PutFile, Resources
 
 _LOG = LogConfig(
     type=LogConfig.types.JSON,
@@ -56,10 +57,7 @@ def create(
             environment=dict(environment),
             labels=dict(labels),
             ports={f"{port}/tcp": ("127.0.0.1", port)},
-            mounts=[
-                Mount(mount.target, mount.source, type="bind", read_only=mount.read_only)
-                for mount in plan.mounts
-            ],
+            mounts=bind_mounts(plan.mounts),
             **ALWAYS,
             **_granted(plan.resources),
         )
@@ -73,6 +71,14 @@ def create(
         container.remove(force=True, v=True)
         raise
     return container
+
+
+def bind_mounts(mounts: Iterable[Mount], *, read_only: bool = False) -> list[EngineMount]:
+    """In the engine's words; a source that is missing is then an error, and no new folder."""
+    return [
+        EngineMount(m.target, m.source, type="bind", read_only=read_only or m.read_only)
+        for m in mounts
+    ]
 
 
 def put_files(container: Container, files: Iterable[PutFile]) -> None:

@@ -20,11 +20,18 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import BinaryIO
 
+import docker
+import requests
 import structlog
-from docker.errors import DockerException
+from docker.errors import APIError, DockerException
 from docker.models.containers import Container
+from urllib3.exceptions import HTTPError as UrllibError
 
 log = structlog.get_logger()
+
+_STREAMS = {1: b"stdout", 2: b"stderr"}
+_HEADER_BYTES = 8
+"""Of a piece: its stream, three zeros, its length (Docker Engine API, ContainerAttach)."""
 
 _STALLED_S = 60.0
 """Without a new piece while the rest of an ended container's output is read."""
@@ -45,7 +52,7 @@ class ContainerLog:
         OSError: The files cannot be made.
     """
 
-    def __init__(self, container: Container, log_file: Path) -> None:
+    def __init__(self, client: docker.DockerClient, container: Container, log_file: Path) -> None:
         self._container = container
         self._file = log_file
         self._pieces = 0
@@ -54,11 +61,11 @@ class ContainerLog:
         with ExitStack() as opened:
             self._log: BinaryIO = opened.enter_context(log_file.open("xb", buffering=0))
             self._times: BinaryIO = opened.enter_context(_beside(log_file, "times").open("xb"))
-            self._output = container.attach(
-                stdout=True, stderr=True, stream=True, logs=False, demux=True
-            )
+            output = _attach(client, container)
             self._files = opened.pop_all()
-        self._thread = threading.Thread(target=self._follow, name="container-log", daemon=True)
+        self._thread = threading.Thread(
+            target=self._follow, args=(output,), name="container-log", daemon=True
+        )
         self._thread.start()
 
     def on_failure(self, callback: Callable[[str], None]) -> None:
@@ -80,13 +87,12 @@ class ContainerLog:
                 log.warning("server.log_interrupted", pieces=self._pieces)
                 self._keep_engines_copy()
         finally:
-            self._output.close()
             self._files.close()
 
     def _join(self) -> None:
         self._container.reload()
         if self._container.status == "created":
-            return  # what was never started has no end of its output either
+            return  # never started: its output ends with its removal
         seen, since_s = self._pieces, time.monotonic()
         while self._thread.is_alive():
             self._thread.join(0.5)
@@ -95,16 +101,18 @@ class ContainerLog:
             elif time.monotonic() - since_s > _STALLED_S:
                 raise DockerException(f"its output gave nothing for {_STALLED_S:g} s, and no end")
 
-    def _follow(self) -> None:
-        try:
-            for piece in self._output:
-                for stream, content in zip((b"stdout", b"stderr"), piece, strict=True):
-                    if content:
-                        self._write(stream, content)
-        except OSError as error:
-            self._failure = error
-            if self._on_failure is not None:
-                self._on_failure(_told(error))
+    def _follow(self, output: requests.Response) -> None:
+        with closing(output):
+            try:
+                while header := output.raw.read(_HEADER_BYTES):
+                    content = output.raw.read(int.from_bytes(header[4:], "big"))
+                    self._write(_STREAMS[header[0]], content)
+            except OSError as error:
+                self._failure = error
+                if self._on_failure is not None:
+                    self._on_failure(_told(error))
+            except (UrllibError, ValueError) as error:  # the connection; the files are closed
+                log.warning("server.log_disconnected", error=str(error))
 
     def _write(self, stream: bytes, content: bytes) -> None:
         view = memoryview(content)
@@ -127,6 +135,21 @@ class ContainerLog:
             closing(self._container.logs(stream=True, timestamps=True)) as messages,
         ):
             copy.writelines(messages)
+
+
+def _attach(client: docker.DockerClient, container: Container) -> requests.Response:
+    """Docker-py's own `attach` leaves its socket open, and does not tell the streams apart."""
+    api = client.api
+    response = api.post(
+        f"{api.base_url}/v{api.api_version}/containers/{container.id}/attach",
+        params={"stream": 1, "stdout": 1, "stderr": 1},
+        stream=True,
+        timeout=None,  # a server may be silent for long
+    )
+    if not response.ok:
+        with closing(response):
+            raise APIError(f"no output: {response.text.strip()}", response=response)
+    return response
 
 
 def _beside(log_file: Path, ending: str) -> Path:

@@ -209,7 +209,7 @@ def running_container(
         cleanup.callback(way_down.attempt, _remove, created)
         container = created.result()
         cleanup.callback(way_down.attempt, _inspect, container, keep_inspection)
-        container_log = _attached(container, log_file)
+        container_log = _attached(client, container, log_file)
         cleanup.callback(way_down.attempt, container_log.finish)
         cleanup.callback(way_down.attempt, _kill, container)  # whatever became of `_stop`
         cleanup.callback(way_down.attempt, _wait_for_engine, client, hurry)
@@ -259,9 +259,9 @@ def _create(
     )
 
 
-def _attached(container: Container, log_file: Path) -> ContainerLog:
+def _attached(client: docker.DockerClient, container: Container, log_file: Path) -> ContainerLog:
     try:
-        return ContainerLog(container, log_file)
+        return ContainerLog(client, container, log_file)
     except (*UNREACHABLE, OSError) as error:
         raise HostError(f"{log_file}: the server's output cannot be kept: {said(error)}") from error
 

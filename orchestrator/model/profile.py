@@ -21,9 +21,28 @@ class PreparedInterpreter(Record):
     recipe: Name
     """Folder under `launch_profiles/engines/`."""
 
+    model: Name = "tiny-hybrid"
+    """One of the models that the recipe's `make_model.py` makes."""
+
+
+class FoundInterpreter(Record):
+    """A vLLM that is installed already, to serve a model that the project's own files make."""
+
+    kind: Literal["found"]
+
+    python: str
+    """The interpreter: a program on PATH, or an absolute path. Where PYTHONPATH is set, the
+    engine gets it."""
+
+    recipe: Name
+    """Folder under `launch_profiles/engines/`: its tokenizer and its model, not its environment."""
+
+    model: Name = "tiny-hybrid"
+    """One of the models that the recipe's `make_model.py` makes."""
+
 
 class OwnInterpreter(Record):
-    """An interpreter that is there already and can import vLLM."""
+    """A vLLM that is installed already, with a model and a tokenizer of the user's own."""
 
     kind: Literal["own"]
 
@@ -47,7 +66,8 @@ class MiniatureInterpreter(Record):
 
 
 Interpreter = Annotated[
-    PreparedInterpreter | OwnInterpreter | MiniatureInterpreter, Field(discriminator="kind")
+    PreparedInterpreter | FoundInterpreter | OwnInterpreter | MiniatureInterpreter,
+    Field(discriminator="kind"),
 ]
 
 
@@ -160,6 +180,9 @@ class PreparedModel(Record):
 
     recipe: Name
     """Folder under `launch_profiles/engines/`."""
+
+    model: Name = "tiny-hybrid"
+    """One of the models that the recipe's `make_model.py` makes."""
 
 
 class OwnModel(Record):
