@@ -4,6 +4,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, StringConstraints, model_validator
 
+from orchestrator.model.container import ImagePin
 from orchestrator.model.profile import Name
 from orchestrator.model.record import Record
 
@@ -17,6 +18,8 @@ def module_of(file: str) -> str | None:
         return None
     return file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
+
+PackageName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_]\w*$")]
 
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 
@@ -59,15 +62,30 @@ class Variant(Record):
     obtain: str = ""
     """How to get the diff, where it is not ours to ship; told as long as it is not there."""
 
+    image: ImagePin | None = None
+    """Another image in place of the profile's: what it changes is found by comparing the package
+    in both."""
+
+    image_package: PackageName | None = None
+    """The package that is compared."""
+
     edits: tuple[Edit, ...] = ()
 
     @property
     def package(self) -> str:
         """Top folder of everything that it changes."""
+        if self.image_package is not None:
+            return self.image_package
         return next(iter((*(edit.file for edit in self.edits), *self.files))).partition("/")[0]
 
     @model_validator(mode="after")
     def _is_one_change_of_one_package(self) -> Self:
+        if (self.image is None) != (self.image_package is None):
+            raise ValueError("image, image_package: one is nothing without the other")
+        if self.image is not None:
+            if self.files or self.diff or self.edits:
+                raise ValueError("image: is changed already; nothing else is done to it")
+            return self
         if self.files and self.diff:
             raise ValueError("files: stand in place of a diff, not beside it")
         if self.files and not self.releases:
@@ -94,12 +112,16 @@ class Patch(Record):
 
     variants: tuple[Variant, ...] = Field(min_length=1)
 
+    def variant_for(self, release: str) -> Variant:
+        """The variant whose list has the release; else the first."""
+        return next((v for v in self.variants if release in v.releases), self.variants[0])
+
     @model_validator(mode="after")
     def _can_be_told_from_its_log(self) -> Self:
         releases = [release for variant in self.variants for release in variant.releases]
         for number, variant in enumerate(self.variants):
             texts = (*(edit.replacement for edit in variant.edits), *variant.files.values())
-            if not any(self.marker in text for text in texts):
+            if variant.image is None and not any(self.marker in text for text in texts):
                 raise ValueError(f"variants.{number}: no replacement and no file logs the marker")
             for release in variant.releases:
                 if releases.count(release) > 1:

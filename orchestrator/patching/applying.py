@@ -91,6 +91,8 @@ class _Attempt:
 
 
 def _attempt(patch: Patch, variant: Variant, sources: Mapping[str, bytes]) -> _Attempt:
+    if variant.image is not None:
+        return _Attempt({}, (), ("it is an image, which only a profile of kind docker starts",))
     diff = _diff_of(patch, variant)
     differing = {
         file: text for file, text in variant.files.items() if sources.get(file) != text.encode()
