@@ -144,7 +144,7 @@ def predict(
     profile: ProfileOption = DEFAULT_PROFILE,
     versions: Annotated[
         list[str] | None,
-        typer.Option("--versions", help="A release, a wheel or a venv to compare; repeatable."),
+        typer.Option("--versions", help="A release, a wheel, a venv or image:NAME; repeatable."),
     ] = None,
     block: Annotated[int | None, typer.Option(help="Block size in tokens.", min=1)] = None,
     speculative: Annotated[

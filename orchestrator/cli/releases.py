@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
-from orchestrator.adapters.engine_packages import package_at
+from orchestrator.adapters.engine_packages import package_at, package_in
 from orchestrator.adapters.scheduler_source import ask_split, under_interpreter
 from orchestrator.errors import DefinitionError
 from orchestrator.model.prediction import SchedulerSettings, SplitSource
@@ -44,7 +44,8 @@ def release_of(given: str, basis: SchedulerSettings, *, where: str) -> Release:
     """Resolve what `--versions` was given.
 
     Args:
-        given: A release by name, or the path of a wheel, a virtual environment or a package.
+        given: A release by name; the path of a wheel, a virtual environment or a package; or
+            `image:` and an image's name.
         basis: Block, budget and drafts; rule and retention are the release's own.
         where: It was given, for messages.
 
@@ -53,13 +54,13 @@ def release_of(given: str, basis: SchedulerSettings, *, where: str) -> Release:
             what its version says.
         HostError: Its function cannot be located or run.
     """
-    path = Path(given)
-    if not path.exists():
+    image = given.removeprefix("image:")
+    if image == given and not Path(given).exists():
         return Release(
             given=given, version=given, settings=_settings(where, given, basis), source=None
         )
     cases = split_panel(PANEL_CASES, seed=0)
-    with package_at(path) as package:
+    with package_at(Path(given)) if image == given else package_in(image) as package:
         # The function alone is run, and its text needs no vLLM: our own interpreter will do.
         source, scheduled = ask_split(
             under_interpreter(Path(sys.executable)), cases, package=package

@@ -16,6 +16,7 @@ from orchestrator.model.patch import Overlay, Patch, Variant
 from orchestrator.model.plan import ArmPlan, Plan
 from orchestrator.patching.applying import apply
 from orchestrator.patching.comparing import difference
+from tests.conftest import PROJECT, Call
 from tests.definitions import experiment, plan
 
 RULE, PATCHED_RULE = b"RULE = 'old'\n", b"RULE = 'new'\nsay('own on')\n"
@@ -86,10 +87,11 @@ def build(docker_client: docker.DockerClient, base_image: str) -> Iterator[Build
     built: list[str] = []
 
     def image(files: Mapping[str, bytes]) -> str:
-        dockerfile = f"FROM {base_image}\nCOPY pkg /opt/engine/pkg\nENV PYTHONPATH=/opt/engine\n"
+        dockerfile = f"FROM {base_image}\nCOPY engine /opt/engine\nENV PYTHONPATH=/opt/engine\n"
         context = io.BytesIO()
         with tarfile.open(fileobj=context, mode="w") as archive:
-            for name, content in {"Dockerfile": dockerfile.encode(), **files}.items():
+            placed = {f"engine/{name}": content for name, content in files.items()}
+            for name, content in {"Dockerfile": dockerfile.encode(), **placed}.items():
                 entry = tarfile.TarInfo(name)
                 entry.size = len(content)
                 archive.addfile(entry, io.BytesIO(content))
@@ -150,3 +152,25 @@ def test_the_profiles_own_image_is_no_patch(build: Build) -> None:
 
     with pytest.raises(DefinitionError, match="is the profile's image's own"):
         check_patches(planned(own), Patches(by_name={"own": patch_of(own)}, modules=()))
+
+
+def test_a_release_in_an_image_is_asked_for_its_rule(build: Build, call: Call) -> None:
+    """Its package is read out of the image; this one's function is no published one."""
+    scheduler = b"""
+class Scheduler:
+    def _mamba_block_aligned_split(
+        self, request, num_new_tokens, num_new_local_computed_tokens=0
+    ):
+        return num_new_tokens
+"""
+    files = {
+        "vllm/__init__.py": b"",
+        "vllm/_version.py": b"__version__ = '0.29.0'\n",
+        "vllm/v1/core/sched/scheduler.py": scheduler,
+    }
+    image = build(files)
+
+    code, _, errors = call("predict", "--versions", f"image:{image}", "--project", PROJECT)
+
+    assert code == 2
+    assert "does not follow rule v0.27, which vLLM 0.29.0 was read to follow" in errors
