@@ -351,6 +351,22 @@ def test_long_lines_and_bytes_that_are_no_text_arrive_as_they_were_written(
     assert lines[3:] == [b"no line feed"]
 
 
+def test_a_flood_of_log_is_whole_and_takes_no_memory(servers: ContainerServers) -> None:
+    """64 MiB here, a gigabyte by hand (docs/containers.md): nothing lost, nothing hoarded."""
+    code = """
+        import sys
+        block = (b"x" * 199 + b"\\n") * 5243
+        for _ in range(64): sys.stdout.buffer.write(block)
+    """
+    ours = psutil.Process()
+    before = ours.memory_info().rss
+    with servers.start(servers.launch(code)) as server:
+        assert server.wait_for_exit(120)
+
+    assert servers.log_file.stat().st_size == 200 * 5243 * 64
+    assert ours.memory_info().rss - before < 16 * 2**20
+
+
 def test_short_lives_lose_no_line(servers: ContainerServers, tmp_path: Path) -> None:
     """A container that is gone before anybody follows its log has all of it kept."""
     for number in range(4):
