@@ -16,7 +16,7 @@ from orchestrator.model.secrets import REMOVED
 from tests.container_servers import ContainerServers
 from tests.test_process_server import launch
 
-SECRET = "HF_TOKEN"
+SECRET = "HF_TOKEN"  # noqa: S105 - its name, not its value
 
 
 def with_environment(plan: LaunchPlan, **variables: str) -> LaunchPlan:

@@ -4,12 +4,13 @@
 that nobody would miss: it is proved by no run, or it is none.
 """
 
+import os
 import shutil
 import subprocess
 import sys
 import tempfile
 import tomllib
-from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -79,21 +80,21 @@ def noticed(mutation: Mutation) -> Noticed:
     return Noticed(mutation=mutation, by=done.stdout.strip() or None)
 
 
+def all_noticed() -> list[Noticed]:
+    """Every mutation, a process for each processor at a time; in the order of the file."""
+    with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
+        return list(pool.map(noticed, mutations()))
+
+
 def main() -> None:
     """Print one line a mutation, and end with 1 where one was not noticed."""
-    found = list(_told())
+    found = all_noticed()
+    for entry in found:
+        by = entry.by or "NOT NOTICED"
+        sys.stdout.write(f"rule {entry.mutation.rule:2}  {entry.mutation.name}: {by}\n")
     unnoticed = [entry.mutation.name for entry in found if entry.by is None]
     sys.stdout.write(f"{len(found) - len(unnoticed)} of {len(found)} were noticed\n")
     sys.exit(bool(unnoticed))
-
-
-def _told() -> Iterator[Noticed]:
-    for mutation in mutations():
-        entry = noticed(mutation)
-        by = entry.by or "NOT NOTICED"
-        sys.stdout.write(f"rule {mutation.rule:2}  {mutation.name}: {by}\n")
-        sys.stdout.flush()
-        yield entry
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from orchestrator.model.experiment import CellKind
+from orchestrator.model.patch import Overlay
 from orchestrator.model.plan import ArmPlan, CellPlan, Plan, ProbePlan
 from tests.answers import moved
 from tests.definitions import experiment, plan
@@ -37,6 +38,7 @@ def _patched_run(
     *,
     log: EditLog = bytes,
     sham_log: EditLog = bytes,
+    overlay: Overlay | None = None,
     arms: Sequence[str] = PATCHED_ARMS,
     patched_cell: CellKind = "contaminated",
 ) -> Scenario:
@@ -45,7 +47,7 @@ def _patched_run(
         script,
         _patched_plan(arms, patched_cell),
         overlays={
-            "patched": recorded_overlay("patched", "stop-at-every-boundary"),
+            "patched": overlay or recorded_overlay("patched", "stop-at-every-boundary"),
             "sham": recorded_overlay("sham", "sham"),
         },
         logs={"patched": log(log_of("patched")), "sham": sham_log(log_of("sham"))},
@@ -98,6 +100,19 @@ def cases() -> Iterator[Case]:
 
 def _removals_by_log() -> Iterator[Case]:
     """The patched code must be what ran."""
+    for removed in (True, False):
+        marker = b"PATCH stop-at-every" if removed else b"patch of stop-at-every"
+        yield Case(
+            family="patch that removes it" if removed else "marker missing",
+            name="the patched file is no module",
+            run=_patched_run(
+                cured,
+                log=lambda log, marker=marker: log.replace(b"PATCH stop-at-every", marker),
+                overlay=_of_no_module(),
+            ),
+            cells=_removal_truth(),
+            removed=removed,
+        )
     report = b'"runs_file": true, "pid": 29}'
     for family, name, old, new in (
         ("marker missing", "the marker", b"PATCH stop-at-every", b"patch of stop-at-every"),
@@ -120,6 +135,14 @@ def _removals_by_log() -> Iterator[Case]:
             cells=_removal_truth(),
             removed=False,
         )
+
+
+def _of_no_module() -> Overlay:
+    """An overlay whose one patched file no interpreter imports: only the marker speaks for it."""
+    overlay = recorded_overlay("patched", "stop-at-every-boundary").model_dump()
+    (file,) = overlay["provenance"]["files"]
+    file["file"] = "vllm/v1/core/sched/limits.json"
+    return Overlay.model_validate(overlay)
 
 
 def _sham_cures(arm: ArmPlan, cell: CellPlan, probe: ProbePlan) -> Reply:

@@ -12,7 +12,7 @@ from tests.conftest import PROJECT
 from tests.truth.built import Case
 from tests.truth.confusion import Confusion, of_built, of_witnessed
 from tests.truth.families import built_cases
-from tests.truth.mutations import Noticed, mutations, noticed
+from tests.truth.mutations import Noticed, all_noticed
 from tests.truth.witnessed import witnessed_run
 
 HERE = Path(__file__).parent
@@ -26,7 +26,7 @@ def main() -> None:
     built = of_built(cases)
     with tempfile.TemporaryDirectory(prefix="vllm-arms-truth-") as folder:
         witnessed = of_witnessed(witnessed_run(PROJECT, str(PANEL), folder=Path(folder)))
-    found = [noticed(mutation) for mutation in mutations()]
+    found = all_noticed()
     text = document(cases, built, witnessed, found)
     DOCUMENT.write_text(text, encoding="utf-8")
     sys.stdout.write(text)
