@@ -53,7 +53,7 @@ CELL_GATES: tuple[tuple[str, str, Which, Mapping[str, Any]], ...] = (
     ("hits missing", "the counter 0", repeat(3), {"hits": 0}),
     ("hits missing", "the hit counter could not be read", repeat(2), {"lacks": "hits"}),
     ("eviction", "blocks were evicted", repeat(4), {"cached": 0}),
-    ("eviction", "blocks were evicted", repeat(3), {"cached": 8}),
+    ("eviction", "fell from 16 to 8", repeat(3), {"cached": 8}),
     ("other prompt", "prompt tokens", repeat(1), {"prompt_tokens": 39}),
     ("company", "other requests were running", repeat(2), {"running": 1}),
     ("company", "finished 2 requests", repeat(2), {"finished": 2}),
