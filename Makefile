@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup arms demo plan image-miniature image-vllm-cpu test check bench truth clean
+.PHONY: help setup arms demo plan image-miniature image-vllm-cpu test check bench truth schema clean
 PYTHON ?= python3
 PROFILE ?= vllm-cpu-tiny-hybrid
 EXPERIMENT ?= three-arm
@@ -54,6 +54,9 @@ bench: .venv/.installed-dev  ## Print what the orchestrator costs, and how fast 
 
 truth: .venv/.installed-dev  ## Hold the judge against known truth, with and without each rule; writes docs/truth.md
 	$(BIN)/python -m tests.truth.report
+
+schema: .venv/.installed-dev  ## Write the JSON Schema of verdicts.json anew
+	$(BIN)/python -m orchestrator.reporting.schema docs/schemas/verdicts-1.json
 
 clean:  ## Remove .venv; prepared engines stay in the cache folder
 	rm -rf .venv

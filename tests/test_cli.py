@@ -19,7 +19,7 @@ from tests.test_run_store import NOW, store, stored  # noqa: F401 - fixtures
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["run", "nope"], "there is no such experiment; there are four-arm, "),
+        (["run", "nope"], "there is no such experiment; there are "),
         (["run", "three-arm", "--profile", "nope"], "there is no such launch profile"),
         (["run", "three-arm", "--quick", "--full"], "--quick, --full: only one"),
         (["plan", "three-arm", "--arm", "nope"], "--arm nope"),

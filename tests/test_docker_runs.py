@@ -53,7 +53,7 @@ def profile_with(project: Path, faults: str, name: str) -> str:
 
 def left(client: docker.DockerClient, project: Path) -> list[str]:
     """Containers of this project's runs that are still there."""
-    ours = client.containers.list(all=True, filters={"label": OWNER})
+    ours = client.containers.list(all=True, ignore_removed=True, filters={"label": OWNER})
     return [str(c.name) for c in ours if c.labels.get(FOLDER, "").startswith(str(project))]
 
 

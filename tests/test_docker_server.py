@@ -7,7 +7,7 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import docker
@@ -15,8 +15,8 @@ import httpx
 import psutil
 import pytest
 
-from orchestrator.adapters.docker_server import how_it_ended
 from orchestrator.adapters.process_server import free_port
+from orchestrator.adapters.server_container import how_it_ended
 from orchestrator.errors import (
     HostError,
     InterruptedRunError,
@@ -273,24 +273,53 @@ def test_a_second_signal_shortens_the_grace_and_skips_nothing(servers: Container
     assert servers.inspections
 
 
-def test_an_interrupted_create_leaves_no_container(servers: ContainerServers) -> None:
-    """SIGINT while the engine creates: the call goes on in its thread, and is undone."""
+@pytest.fixture
+def interrupt_after() -> Iterator[Callable[[float], None]]:
+    """Has `InterruptedRunError` raised in this thread, once, as the command line's signals do."""
 
     def interrupt(*_: object) -> None:
         raise InterruptedRunError("interrupted by SIGINT")
 
+    def after(delay_s: float) -> None:
+        timers.append(threading.Timer(delay_s, os.kill, (os.getpid(), signal.SIGUSR1)))
+        timers[-1].start()
+
+    timers: list[threading.Timer] = []
     before = signal.signal(signal.SIGUSR1, interrupt)
-    timer = threading.Timer(0.005, os.kill, (os.getpid(), signal.SIGUSR1))
-    try:
-        timer.start()
-        with (
-            pytest.raises(InterruptedRunError),
-            servers.start(servers.launch(FOREVER, grace_s=0.1)),
-        ):
-            time.sleep(5)
-    finally:
+    yield after
+    for timer in timers:
         timer.join()
-        signal.signal(signal.SIGUSR1, before)
+    signal.signal(signal.SIGUSR1, before)
+
+
+def test_an_interrupted_create_leaves_no_container(
+    servers: ContainerServers, interrupt_after: Callable[[float], None]
+) -> None:
+    """A signal while the engine creates: the call goes on in its thread, and is undone."""
+    interrupt_after(0.005)
+    with (
+        pytest.raises(InterruptedRunError),
+        servers.start(servers.launch(FOREVER, grace_s=0.1)),
+    ):
+        time.sleep(5)
+
+
+def test_a_signal_on_the_way_down_skips_no_step(
+    servers: ContainerServers, interrupt_after: Callable[[float], None]
+) -> None:
+    """It comes while the server is being stopped: stopped, logged, inspected and removed it is."""
+    code = "import signal, time; signal.signal(15, signal.SIG_IGN); print('up'); time.sleep(600)"
+
+    def leave() -> None:
+        with servers.start(servers.launch(code, grace_s=1.0)):
+            assert eventually(lambda: "up" in servers.log)
+            interrupt_after(0.3)
+
+    with pytest.raises(InterruptedRunError):
+        leave()
+
+    assert json.loads(servers.inspections[0])["State"]["Status"] == "exited"
+    assert servers.log == "up\n"
 
 
 def test_a_log_that_the_disk_does_not_take_ends_the_server(

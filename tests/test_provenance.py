@@ -16,7 +16,7 @@ from orchestrator.model.secrets import REMOVED
 from tests.container_servers import ContainerServers
 from tests.test_process_server import launch
 
-SECRET = "HF_TOKEN"  # noqa: S105 - its name, not its value
+VARIABLE = "HF_TOKEN"
 
 
 def with_environment(plan: LaunchPlan, **variables: str) -> LaunchPlan:
@@ -43,7 +43,7 @@ def test_an_installation_is_read_from_its_files(tmp_path: Path) -> None:
         PYTHONPATH=str(tmp_path),
         VLLM_CACHE_ROOT=str(tmp_path / "cache" / "vllm"),
         TRITON_CACHE_DIR=str(tmp_path / "absent"),
-        **{SECRET: "hf_secret"},
+        **{VARIABLE: "hf_secret"},
     )
 
     found = arm_provenance(plan, None, {"vllm/x.py": "0" * 64})
@@ -56,7 +56,7 @@ def test_an_installation_is_read_from_its_files(tmp_path: Path) -> None:
     assert compiled["vllm"] is not None
     assert (compiled["vllm"].files, compiled["vllm"].size_bytes) == (1, 5)
     assert compiled["triton"] is None
-    assert found.environment[SECRET] == REMOVED
+    assert found.environment[VARIABLE] == REMOVED
     assert (found.image, found.model) == (None, None)
 
 
@@ -94,7 +94,9 @@ def test_a_container_s_image_engine_and_interpreter_are_recorded(
     assert found.engine_host is not None
     assert found.installation is not None
     assert found.installation.python.startswith(f"3.{sys.version_info.minor}.")
-    looks = docker_client.containers.list(all=True, filters={"label": f"{ROLE}=look"})
+    looks = docker_client.containers.list(
+        all=True, ignore_removed=True, filters={"label": f"{ROLE}=look"}
+    )
     owners = [told.owner for look in looks if (told := read_labels(look.labels)) is not None]
     assert this_process() not in owners
 

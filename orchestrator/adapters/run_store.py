@@ -18,10 +18,12 @@ from orchestrator.adapters.host_sampling import read_samples
 from orchestrator.errors import HostError, RunFolderError
 from orchestrator.model.engine import EngineFacts
 from orchestrator.model.exchange import Exchange, ExchangeTimes
-from orchestrator.model.host import Beat, MemorySample
+from orchestrator.model.host import Beat, MemorySample, RunEnd, RunStart
 from orchestrator.model.outcome import OUTCOME, Outcome
 from orchestrator.model.patch import Overlay
+from orchestrator.model.plan import LaunchPlan
 from orchestrator.model.record import Record
+from orchestrator.model.resumption import Resumption
 
 R = TypeVar("R", bound=Record)
 
@@ -156,6 +158,39 @@ class RunStore:
         name = f"arms/{arm}/overlay.json"
         return self.read(name, Overlay) if self.has(name) else None
 
+    def launch(self, arm: str) -> LaunchPlan | None:
+        """How an arm's server was launched; `None` when the arm was not reached.
+
+        Raises:
+            RunFolderError: The file is not what it should be.
+        """
+        name = f"arms/{arm}/launch.json"
+        return self.read(name, LaunchPlan) if self.has(name) else None
+
+    def start(self) -> RunStart:
+        """When, by which command, and where the run began.
+
+        Raises:
+            RunFolderError: The file is missing, or not what it should be.
+        """
+        return self.read("run.json", RunStart)
+
+    def end(self) -> RunEnd | None:
+        """How the run ended; `None` when it never did.
+
+        Raises:
+            RunFolderError: The file is not what it should be.
+        """
+        return self.read("end.json", RunEnd) if self.has("end.json") else None
+
+    def resumption(self) -> Resumption | None:
+        """What the run kept of an earlier one; `None` when it was not resumed.
+
+        Raises:
+            RunFolderError: The file is not what it should be.
+        """
+        return self.read("resumed.json", Resumption) if self.has("resumed.json") else None
+
     def log(self, arm: str) -> bytes:
         """The server's whole log; empty when there is none."""
         return self.read_bytes(f"arms/{arm}/server.log") or b""
@@ -193,7 +228,11 @@ class RunStore:
         except FileNotFoundError as error:
             raise RunFolderError(f"{path}: is missing") from error
         except ValidationError as error:
-            raise RunFolderError(f"{path}: {error.errors(include_url=False)[:3]}") from error
+            problems = [
+                f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}".removeprefix(": ")
+                for problem in error.errors(include_url=False)[:3]
+            ]
+            raise RunFolderError(f"{path}: {'; '.join(problems)}") from error
 
     def read_bytes(self, relative: str) -> bytes | None:
         """A file's content; `None` when it is not there."""

@@ -25,7 +25,7 @@ from orchestrator.adapters.patch_files import load_patch
 from orchestrator.adapters.process_server import environment
 from orchestrator.adapters.run_store import RunStore
 from orchestrator.cli.patched_images import is_image, on_patched_image
-from orchestrator.model.patch import Patch, module_of
+from orchestrator.model.patch import Patch, PatchProvenance, module_of
 from orchestrator.model.plan import ArmPlan, LaunchPlan, Plan
 from orchestrator.patching.applying import apply, touched_files
 
@@ -61,16 +61,27 @@ def check_patches(plan: Plan, patches: Patches) -> None:
         HostError: The engine's package cannot be found.
     """
     for arm in plan.arms:
-        if arm.patch is None:
-            continue
-        patch = patches.by_name[arm.patch]
-        if is_image(arm, patch) and arm.launch.container is not None:
-            on_patched_image(arm, patch)
-        elif arm.launch.container is None:
-            apply_to(_package(arm, patch), patch, arm.declared.vllm_version)
-        else:
-            package = _image_package(arm, patch, touched_files(patch))
-            apply(patch, arm.declared.vllm_version, package.sources)
+        patched_now(arm, patches)
+
+
+def patched_now(arm: ArmPlan, patches: Patches) -> PatchProvenance | None:
+    """What the arm's patch makes of what the engine holds now; `None` when it has no patch.
+
+    Raises:
+        DefinitionError: An anchor is not found exactly as often as stated.
+        HostError: The engine's package cannot be found.
+    """
+    if arm.patch is None:
+        return None
+    patch = patches.by_name[arm.patch]
+    release = arm.declared.vllm_version
+    if arm.launch.container is None:
+        return apply_to(_package(arm, patch), patch, release).provenance
+    if is_image(arm, patch):
+        _, _, overlay = on_patched_image(arm, patch)
+        return overlay.provenance
+    package = _image_package(arm, patch, touched_files(patch))
+    return apply(patch, release, package.sources).provenance
 
 
 @contextmanager

@@ -36,6 +36,25 @@ Report = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """Which run is wanted."""
+
+    experiment: str
+    profile: str
+    selection: Selection
+    arms: tuple[str, ...]
+    """Only these; all when empty."""
+
+    def command(self) -> tuple[str, ...]:
+        """The command line that makes such a run."""
+        return (
+            *("vllm-arms", "run", self.experiment, "--profile", self.profile),
+            *(() if self.selection == "plain" else (f"--{self.selection}",)),
+            *(word for arm in self.arms for word in ("--arm", arm)),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Planned:
     """A plan, and the engine that it was made for."""
 

@@ -8,6 +8,7 @@ from orchestrator.judging.measured import ArmEvidence
 from orchestrator.model.experiment import Expectation
 from orchestrator.model.outcome import Failed
 from orchestrator.model.plan import Plan
+from orchestrator.model.resumption import Resumption
 from orchestrator.model.verdict import (
     ArmVerdict,
     CellVerdict,
@@ -18,12 +19,13 @@ from orchestrator.model.verdict import (
 )
 
 
-def judge(plan: Plan, arms: Sequence[ArmEvidence]) -> RunVerdict:
+def judge(plan: Plan, arms: Sequence[ArmEvidence], *, resumption: Resumption | None) -> RunVerdict:
     """Judge a whole run.
 
     Args:
         plan: What was meant to happen.
         arms: What happened, one entry for each arm of the plan, in its order.
+        resumption: Which arms were kept of an earlier run; `None` when none was.
     """
     judged = {arm.plan.name: judge_cells(arm) for arm in arms}
     caching_off = [
@@ -56,7 +58,7 @@ def judge(plan: Plan, arms: Sequence[ArmEvidence]) -> RunVerdict:
         sentence=_sentence(result, verdicts, failed),
         arms=tuple(verdicts),
         removal=None,
-        not_covered=not_covered(plan, verdicts),
+        not_covered=not_covered(plan, verdicts, resumption),
     )
 
 

@@ -8,6 +8,9 @@ from orchestrator.model.container import ImagePin
 from orchestrator.model.profile import Name
 from orchestrator.model.record import Record
 
+SHAM = "sham"
+"""The patch that changes no meaning; an arm that runs under it is a control."""
+
 PackageFile = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_]\w*(/[\w-][\w.-]*)+$")]
 """A file as it is imported, from the package's name on: `vllm/v1/core/sched/scheduler.py`."""
 
