@@ -283,7 +283,7 @@ def _removal(plan: Plan, verdict: RunVerdict, stored: StoredRun) -> Removal | No
     if patched is None or plan.control is None:
         return None
     sham = next((arm for patch, arm in overlaid if patch == SHAM), None)
-    return judge_removal(arms[plan.control], patched, sham)
+    return judge_removal(arms.get(plan.control), patched, sham)
 
 
 def _overlaid(verdict: ArmVerdict, stored: StoredRun) -> OverlaidArm | None:

@@ -129,7 +129,7 @@ def _patch_differences(earlier: Earlier, arm: ArmPlan, patches: Patches) -> list
         return []
     if overlay is None:
         return [f"arms.{arm.name}: it has a patch, and no overlay.json"]
-    return patch_differences(overlay.provenance, now.provenance)
+    return patch_differences(overlay.provenance, now)
 
 
 def arms_made(plan: Plan, store: RunStore) -> list[KeptArm]:
