@@ -138,6 +138,16 @@ def test_starts_that_do_not_agree_are_named_as_the_reason() -> None:
     assert len(found.by_starts) == 4
 
 
+def test_a_stack_that_differs_as_much_from_itself_is_not_called_faster() -> None:
+    """Every start of `new` beats every start of `old`, by less than `old` gained from the first."""
+    found = ratio([near(2.0), near(0.95), near(0.95), near(1.0)])
+
+    assert (found.word, found.reason) == (
+        "cannot say", "the starts of one stack differ as much among themselves",
+    )  # fmt: skip
+    assert all(entry > 1 for entry in found.by_starts)
+
+
 def test_one_start_with_too_few_repeats_cannot_say() -> None:
     """Five pairs have no interval at 95 %."""
     found = ratio([near(1.0), near(0.5)], there_and_back=False)
