@@ -273,6 +273,19 @@ def test_the_report_has_one_column_a_stack() -> None:
     )
 
 
+def test_a_column_that_ran_alone_has_times_and_no_ratio() -> None:
+    """`--arm` with one stack: its speed is told, against nothing."""
+    asked = experiment(
+        arms=[{"name": "old", "cell": "contaminated"}], expectations={},
+        throughput={"lengths": ["20"], "documents": ["one", "two"], "repeats": 5},
+    )  # fmt: skip
+    comparison = compared(plan(asked, profile(context_tokens=100)), {"old": near(1.0)})
+
+    assert speed(comparison, "old").first_token_s is not None
+    assert [entry.ratio for row in comparison.rows for entry in row.speeds] == [None]
+    assert speed_sentence(comparison) == "old ran alone: there is nothing to set beside it."
+
+
 def test_memory_stands_in_the_columns_where_it_was_sampled() -> None:
     """By start; a GPU that was never read has no row."""
     made = planned()
