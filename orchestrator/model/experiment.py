@@ -17,6 +17,10 @@ Expectation = Literal["stable", "diverged", "mostly-diverged"]
 """Of an arm: every cell stable; at least one diverged; more than half of them diverged."""
 
 
+AGAIN = ".again"
+"""Ends the name of an arm's second start."""
+
+
 class Task(Record):
     """What one request asks of a document."""
 
@@ -176,6 +180,8 @@ class Experiment(Record):
             raise ValueError("warm_up_document: must not be one of the panel's documents")
         if self.control is not None and self.control not in arms:
             raise ValueError("control: there is no such arm")
+        if self.there_and_back and any(name.endswith(AGAIN) for name in arms):
+            raise ValueError(f"arms: a name that ends in {AGAIN} is that of a second start")
         if len({arm.profile is None for arm in self.arms}) > 1:
             raise ValueError("arms: either every arm names its profile, or none does")
         if self.sizes.prime is None and any(arm.cell == "primed" for arm in self.arms):
