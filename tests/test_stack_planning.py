@@ -120,5 +120,5 @@ def test_an_arm_cannot_have_the_name_of_another_ones_second_start() -> None:
     """Their files would be one another's."""
     arms = [{"name": name, "cell": "contaminated"} for name in ("old", "old.again")]
 
-    with pytest.raises(ValueError, match="ends in .again is that of a second start"):
+    with pytest.raises(ValueError, match=r"ends in \.again is that of a second start"):
         experiment(arms=arms, expectations={}, there_and_back=True)

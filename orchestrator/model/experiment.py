@@ -180,16 +180,20 @@ class Experiment(Record):
             raise ValueError("warm_up_document: must not be one of the panel's documents")
         if self.control is not None and self.control not in arms:
             raise ValueError("control: there is no such arm")
-        if self.there_and_back and any(name.endswith(AGAIN) for name in arms):
-            raise ValueError(f"arms: a name that ends in {AGAIN} is that of a second start")
-        if len({arm.profile is None for arm in self.arms}) > 1:
-            raise ValueError("arms: either every arm names its profile, or none does")
         if self.sizes.prime is None and any(arm.cell == "primed" for arm in self.arms):
             raise ValueError("sizes.prime: a primed cell needs it")
         for profile, expected in self.expectations.items():
             for arm in expected:
                 if arm not in arms:
                     raise ValueError(f"expectations.{profile}.{arm}: there is no such arm")
+        return self
+
+    @model_validator(mode="after")
+    def _arms_make_starts(self) -> Self:
+        if self.there_and_back and any(arm.name.endswith(AGAIN) for arm in self.arms):
+            raise ValueError(f"arms: a name that ends in {AGAIN} is that of a second start")
+        if len({arm.profile is None for arm in self.arms}) > 1:
+            raise ValueError("arms: either every arm names its profile, or none does")
         return self
 
     @property
