@@ -53,6 +53,8 @@ Gate
     A condition without which a cell is evidence of nothing.
 Pattern
     How a cell's variants lie: among its repeats, and against its reference cells.
+Exhibit
+    What a whole report shows beside the verdict, taken from the stored evidence; never judged.
 Verdict
     `stable`, `diverged` or `inconclusive`, with the reason and with what it does not cover.
 """
