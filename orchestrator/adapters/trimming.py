@@ -1,13 +1,12 @@
 """A run's folder → a copy that `analyze` can judge, without this machine's names and paths."""
 
 import getpass
-import lzma
 import platform
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from orchestrator.adapters.run_store import COMPRESSED, PACKED, RunStore, as_json, pack
+from orchestrator.adapters.run_store import COMPRESSED, PACKED, RunStore, as_json, compressed, pack
 from orchestrator.errors import RunFolderError
 from orchestrator.scrubbing import Scrubber
 
@@ -78,7 +77,7 @@ def _copy_text(store: RunStore, copy: RunStore, name: str, scrubber: Scrubber) -
         return
     cleaned = _cleaned(content, scrubber)
     if len(cleaned) > LARGEST_PLAIN_BYTES:
-        copy.write_bytes(name + COMPRESSED, lzma.compress(cleaned))
+        copy.write_bytes(name + COMPRESSED, compressed(cleaned))
     else:
         copy.write_bytes(name, cleaned)
 
