@@ -75,10 +75,10 @@ def put_patched(
     overlay = Overlay(
         folder=str(package.folder.parent),
         environment={
-            # A cache that the image or a mount brings must not be found by patched code.
+            # As for a process: what the image or a mount brings is of other code. Triton's own
+            # cache stays, whose keys hash the source.
             "VLLM_CACHE_ROOT": f"{_CACHES}/vllm",
             "TORCHINDUCTOR_CACHE_DIR": f"{_CACHES}/inductor",
-            "TRITON_CACHE_DIR": f"{_CACHES}/triton",
         },
         provenance=patched.provenance,
     )
