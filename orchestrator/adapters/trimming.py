@@ -12,9 +12,10 @@ from orchestrator.errors import RunFolderError
 KEPT = ("plan.json", "run.json", "end.json", "verdicts.json")
 KEPT_OF_ARM = (
     "launch.json", "engine.json", "outcome.json", "overlay.json", "metrics-end.txt",
-    "server-info.json", "memory.jsonl", "server.log", "provenance.json", "inspection.json",
+    "server-info.json", "memory.jsonl", "server.log", "provenance.json",
 )  # fmt: skip
-"""`metrics-ready.txt` is left out: its counters stand after each probe in the packed exchanges."""
+"""`metrics-ready.txt` is left out: its counters stand after each probe in the packed exchanges; and
+`inspection.json`: it names the engine's own folders, and `provenance.json` says what counts."""
 
 
 def replacements(project: Path, cache: Path) -> dict[str, str]:
