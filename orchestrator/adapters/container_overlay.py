@@ -31,8 +31,8 @@ def package_in_image(
     """
     if launch.container is None:
         raise AssertionError("this launch plan is a process's")
-    image, program = launch.container.image, launch.argv[0]
-    return image_package(client, image, program, launch.environment, package=package, files=files)
+    image, python = launch.container.image, launch.container.python
+    return image_package(client, image, python, launch.environment, package=package, files=files)
 
 
 def put_reporter(launch: LaunchPlan, package: ImagePackage, modules: Iterable[str]) -> LaunchPlan:

@@ -49,7 +49,7 @@ class ImagePackage:
 def image_package(
     client: docker.DockerClient,
     image: str,
-    program: str,
+    python: str,
     environment: Mapping[str, str],
     *,
     package: str,
@@ -60,7 +60,7 @@ def image_package(
     Args:
         client: The engine.
         image: Its id or name.
-        program: The image's Python.
+        python: The image's interpreter.
         environment: Of the server: PYTHONPATH decides what is found.
         package: Its top-level name, such as `vllm`.
         files: Named from the package on: `vllm/v1/core/sched/scheduler.py`. Other packages' are
@@ -70,11 +70,11 @@ def image_package(
         HostError: It has not exactly one such folder, or the engine refuses.
     """
     wanted = sorted(file for file in files if file.startswith(f"{package}/"))
-    with looked_into(client, image, [program, "-B", "-c", _FIND, package], environment) as look:
+    with looked_into(client, image, [python, "-B", "-c", _FIND, package], environment) as look:
         folders = json.loads(output_of(look))
         if len(folders) != 1:
             raise HostError(
-                f"{program} of image {image[:19]} has {package} in {len(folders)} folders"
+                f"{python} of image {image[:19]} has {package} in {len(folders)} folders"
                 " instead of one"
             )
         folder = PurePosixPath(folders[0])

@@ -150,6 +150,10 @@ class ContainerPlan(Record):
     """The pin, as the profile states it."""
 
     platform: Platform
+
+    python: str = "python3"
+    """The image's interpreter, with which it is looked into."""
+
     resources: Resources
 
     mounts: tuple[Mount, ...]
