@@ -13,6 +13,7 @@ from orchestrator.model.host import MemorySample
 from orchestrator.model.outcome import Completed, Failed, Outcome
 from orchestrator.model.patch import Overlay
 from orchestrator.model.plan import ArmPlan, CellPlan, Plan, ProbePlan
+from orchestrator.model.resumption import Resumption
 from orchestrator.model.verdict import CellVerdict, RunVerdict
 from orchestrator.runner import judge_run
 from tests.answers import PLAIN, Pair, body, moved
@@ -86,6 +87,7 @@ class Scenario:
     said: dict[str, dict[str, object]] = field(default_factory=dict)
     logs: dict[str, bytes] = field(default_factory=dict)
     cache_labels: dict[str, dict[str, str]] = field(default_factory=dict)
+    resumed: Resumption | None = None
 
     def judge(self) -> RunVerdict:
         """As `run` and `analyze` do."""
@@ -141,6 +143,10 @@ class Scenario:
         """Not sampled."""
         assert arm
         return ()
+
+    def resumption(self) -> Resumption | None:
+        """In one go, unless the test says otherwise."""
+        return self.resumed
 
     def page(self, arm: str, name: str) -> str | None:
         """The engine's own words on its cache; `cache_labels` says what else it says."""

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from orchestrator.errors import DefinitionError
 from orchestrator.model.experiment import Document, Experiment
-from orchestrator.model.profile import LaunchProfile
+from orchestrator.model.profile import PROFILE_KINDS, AnyProfile
 from orchestrator.model.record import Record
 
 R = TypeVar("R", bound=Record)
@@ -23,6 +23,7 @@ class Definitions:
         self.documents_dir = root / "arms" / "documents"
         self.patches_dir = root / "arms" / "patches"
         self.engines_dir = root / "launch_profiles" / "engines"
+        self.images_dir = root / "launch_profiles" / "images"
         self._arms = root / "arms"
         self._profiles = root / "launch_profiles"
 
@@ -34,14 +35,18 @@ class Definitions:
         """
         return _read(_find(self._arms, name, "experiment"), Experiment)
 
-    def profile(self, name: str) -> LaunchProfile:
+    def profile(self, name: str) -> AnyProfile:
         """Read `launch_profiles/NAME.toml`; `name` may also be that file's path.
 
         Raises:
             DefinitionError: No such file, no TOML, or not a valid profile.
         """
         path = _find(self._profiles, name, "launch profile")
-        return _named(path, validated(path, self._extended(path, []), LaunchProfile))
+        values = self._extended(path, [])
+        kind = values.get("kind")
+        if not isinstance(kind, str) or kind not in PROFILE_KINDS:
+            raise DefinitionError(path, f"kind: must be one of {', '.join(PROFILE_KINDS)}")
+        return _named(path, validated(path, values, PROFILE_KINDS[kind]))
 
     def _extended(self, path: Path, extending: list[Path]) -> dict[str, object]:
         """A profile's keys over those of the one that it `extends`; of a table, key by key."""

@@ -24,8 +24,12 @@ from orchestrator.model.outcome import OUTCOME, Outcome
 from orchestrator.model.patch import Overlay
 from orchestrator.model.plan import LaunchPlan
 from orchestrator.model.record import Record
+from orchestrator.model.resumption import Resumption
 
 R = TypeVar("R", bound=Record)
+
+TRIMMED = "trimmed.json"
+"""Stands in a copy that `trim` made."""
 
 COMPRESSED = ".xz"
 """Ends the name of a file that `trim` compressed."""
@@ -187,6 +191,14 @@ class RunStore:
         """
         return self.read("end.json", RunEnd) if self.has("end.json") else None
 
+    def resumption(self) -> Resumption | None:
+        """What the run kept of an earlier one; `None` when it was not resumed.
+
+        Raises:
+            RunFolderError: The file is not what it should be.
+        """
+        return self.read("resumed.json", Resumption) if self.has("resumed.json") else None
+
     def log(self, arm: str) -> bytes:
         """The server's whole log; empty when there is none."""
         return self.read_bytes(f"arms/{arm}/server.log") or b""
@@ -210,7 +222,7 @@ class RunStore:
 
     def has(self, relative: str) -> bool:
         """Whether the file is there, as it is or compressed by `trim`."""
-        return any((self.root / name).is_file() for name in (relative, relative + COMPRESSED))
+        return self._stored(relative).is_file()
 
     def read(self, relative: str, kind: type[R]) -> R:
         """Read a record.
@@ -225,7 +237,11 @@ class RunStore:
         try:
             return kind.from_json(content)
         except ValidationError as error:
-            raise RunFolderError(f"{path}: {error.errors(include_url=False)[:3]}") from error
+            problems = [
+                f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}".removeprefix(": ")
+                for problem in error.errors(include_url=False)[:3]
+            ]
+            raise RunFolderError(f"{path}: {'; '.join(problems)}") from error
 
     def read_bytes(self, relative: str) -> bytes | None:
         """A file's content, which `trim` may have compressed; `None` when it is not there.
@@ -233,14 +249,21 @@ class RunStore:
         Raises:
             RunFolderError: What was compressed cannot be read back.
         """
-        path = self.root / relative
-        if path.is_file():
-            return path.read_bytes()
-        packed = path.with_name(path.name + COMPRESSED)
+        path = self._stored(relative)
+        if not path.is_file():
+            return None
         try:
-            return lzma.decompress(packed.read_bytes()) if packed.is_file() else None
+            content = path.read_bytes()
+            return content if path == self.root / relative else lzma.decompress(content)
         except (lzma.LZMAError, EOFError) as error:
-            raise RunFolderError(f"{packed}: cannot be read: {error}") from error
+            raise RunFolderError(f"{path}: cannot be read: {error}") from error
+
+    def _stored(self, relative: str) -> Path:
+        """Where a file is, or would be: only a trimmed run has compressed ones."""
+        path = self.root / relative
+        if path.is_file() or not (self.root / TRIMMED).is_file():
+            return path
+        return path.with_name(path.name + COMPRESSED)
 
     def exchanges(self, arm: str) -> Iterator[tuple[Exchange, str]]:
         """An arm's exchanges in the order of their probe ids, each with its counters.

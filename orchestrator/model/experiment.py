@@ -116,6 +116,10 @@ class Arm(Record):
     """Only where this arm's configuration changes the grid; sizes stay the reference arm's."""
 
 
+RESERVED_NAMES = ("latest", "nightly")
+"""What `runs/` has beside the folders of the experiments."""
+
+
 class Experiment(Record):
     """What is asked, of which documents, with which arms."""
 
@@ -172,6 +176,8 @@ class Experiment(Record):
 
     @model_validator(mode="after")
     def _names_are_unique_and_known(self) -> Self:
+        if self.name in RESERVED_NAMES:
+            raise ValueError(f"name: {self.name} is taken in runs/ by what is no experiment")
         arms = [arm.name for arm in self.arms]
         for what, names in (("arms", arms), ("documents", list(self.documents))):
             if len(set(names)) != len(names):

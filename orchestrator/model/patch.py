@@ -7,6 +7,9 @@ from pydantic import Field, StringConstraints, model_validator
 from orchestrator.model.profile import Name
 from orchestrator.model.record import Record
 
+SHAM = "sham"
+"""The patch that changes no meaning; an arm that runs under it is a control."""
+
 PackageFile = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_]\w*(/[\w-][\w.-]*)+$")]
 """A file as it is imported, from the package's name on: `vllm/v1/core/sched/scheduler.py`."""
 
@@ -110,7 +113,8 @@ class Overlay(Record):
     """A copy of the engine's package, patched, that is found before the engine's own."""
 
     folder: str
-    """Stands first on PYTHONPATH; holds the package under its own name."""
+    """Holds the package under its own name. Stands first on PYTHONPATH; in a container it is the
+    image's own folder, in which the patched files were put over theirs."""
 
     environment: dict[str, str]
     """Variables beside PYTHONPATH."""
