@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup arms demo plan image-miniature image-vllm-cpu test check bench schema clean
+.PHONY: help setup arms demo plan image-miniature image-vllm-cpu test check bench truth schema clean
 PYTHON ?= python3
 EXPERIMENT ?= three-arm
 BIN := .venv/bin
@@ -51,6 +51,9 @@ bench: .venv/.installed-dev  ## Print what measuring costs, a request and a run,
 	$(BIN)/python -m tests.bench_requests
 	$(BIN)/python -m tests.bench_arms
 	$(BIN)/python -m tests.bench_docker
+
+truth: .venv/.installed-dev  ## Hold the judge against known truth, with and without each rule; writes docs/truth.md
+	$(BIN)/python -m tests.truth.report
 
 schema: .venv/.installed-dev  ## Write the JSON Schema of verdicts.json anew
 	$(BIN)/python -m orchestrator.reporting.schema docs/schemas/verdicts-1.json

@@ -18,6 +18,15 @@ Cell
 Request A, request B
     Share the beginning of a document and differ in question, response schema and length.
     A warms the cache; B is what is measured.
+Suite, item
+    Questions about documents, asked several times through chat completions; one of them. An item
+    is measured as a cell of its own, also where an arm lets it share its document's salt.
+Run of an item
+    One asking of it; what a repeat is to B.
+Volley
+    Requests of a cell that are sent at once.
+Company
+    The other requests of a volley; an answer may depend on them.
 Repeat
     One sending of B in a cell; counted from 1.
 Column, stack
@@ -55,6 +64,10 @@ Pattern
     How a cell's variants lie: among its repeats, and against its reference cells.
 Exhibit
     What a whole report shows beside the verdict, taken from the stored evidence; never judged.
+Agreement, score
+    Whether a suite's runs say the same; whether they say what the document says. A score is given
+    of a trained model only, and is no evidence about a server.
 Verdict
-    `stable`, `diverged` or `inconclusive`, with the reason and with what it does not cover.
+    `stable`, `diverged` or `inconclusive`; of volleys `batch-equal`, `batch-dependent` or
+    `inconclusive`; with the reason and with what it does not cover.
 """

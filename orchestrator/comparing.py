@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from orchestrator.digest import difference_kind, numeric_key
-from orchestrator.model.observation import Observation, Position
+from orchestrator.model.observation import FLOOR, Observation, Position
 from orchestrator.model.verdict import (
     AgainstReference,
     Difference,
@@ -197,15 +197,17 @@ def _timing(first: int, left: Repeat, right: Repeat) -> Timing:
 
 
 def _movement(token: int, left: Position, right: Position) -> Movement:
-    right_values = {c.token_id: c.logprob for c in right.candidates}
+    right_values = {c.token_id: c.logprob for c in right.candidates if c.logprob > FLOOR}
     shared = [
-        (c.logprob, right_values[c.token_id]) for c in left.candidates if c.token_id in right_values
+        (c.logprob, right_values[c.token_id])
+        for c in left.candidates
+        if c.logprob > FLOOR and c.token_id in right_values
     ]
     rounding = rounding_of_shifts(left, right)
     deltas = [b - a for a, b in shared]
     relative = [(b - right.argmax.logprob) - (a - left.argmax.logprob) for a, b in shared]
     moved = sum(abs(delta) > rounding for delta in relative)
-    same = bool(deltas) and max(deltas) - min(deltas) <= rounding and any(deltas)
+    same = bool(deltas) and max(deltas) - min(deltas) <= rounding and all(deltas)
     return Movement(
         token=token,
         shared=len(shared),
@@ -223,6 +225,6 @@ def rounding_of_shifts(left: Position, right: Position) -> float:
     A log probability is a logit minus the normaliser, rounded once in each of the four values
     that a difference of differences is made of.
     """
-    largest = max(abs(c.logprob) for p in (left, right) for c in p.candidates)
+    largest = max(abs(c.logprob) for p in (left, right) for c in p.candidates if c.logprob > FLOOR)
     _, exponent = math.frexp(largest)
     return 4 * 0.5 * math.ldexp(1.0, exponent - 24)

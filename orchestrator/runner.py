@@ -42,6 +42,9 @@ class Server(Protocol):
     def ask(self, probe: ProbePlan, body: bytes, /) -> Exchange:
         """Put one request, once; its bytes are kept before this returns or raises."""
 
+    def ask_at_once(self, volley: Sequence[tuple[ProbePlan, bytes]], /) -> tuple[Exchange, ...]:
+        """Put several at once, each once; otherwise the same."""
+
     def page(self, path: str, /) -> str | None:
         """A page as text."""
 
@@ -143,8 +146,8 @@ def _execute_arm(
             for probe in arm.warm_up:
                 sequence.ask(probe)
             stage = "probe"
-            for cell in arm.cells:
-                sequence.ask_all(cell.id, cell.probes)
+            for cell, volley in arm.volleys:
+                sequence.ask_at_once(cell, volley)
             for run in arm.cold:
                 sequence.ask_cold(run)
             stage = "stop"
@@ -158,7 +161,7 @@ def _execute_arm(
 
 
 class _Sequence:
-    """The requests of one start, strictly one after the other, with the counters between them."""
+    """The requests of one start, volley after volley, with the counters between them."""
 
     def __init__(
         self, plan: Plan, arm: ArmPlan, server: Server, store: Store, progress: Progress
@@ -175,33 +178,43 @@ class _Sequence:
 
     def count_ready(self) -> None:
         """Read the counters that the readiness probe left behind."""
-        self._count(self._arm.ready_probe, finished=None)
+        self._count((self._arm.ready_probe,), sent=None)
 
     def ask(self, probe: ProbePlan) -> Exchange:
         """Send one request, and read the counters once it is counted."""
         exchange = self._server.ask(probe, request_body(self._plan, self._arm, probe))
-        self._count(probe, finished=None if self._finished is None else self._finished + 1)
+        self._count((probe,), sent=1)
         return exchange
-
-    def ask_all(self, where: str, probes: Sequence[ProbePlan]) -> list[Exchange]:
-        """Send the requests of a cell, or of a length."""
-        exchanges = []
-        for probe in probes:
-            exchanges.append(self.ask(probe))
-            self._done += 1
-            self._progress.asked(where, self._done, self._total)
-        return exchanges
 
     def ask_cold(self, run: ColdRun) -> None:
         """Send the requests of a length, and leave its memory as it is for as long as planned."""
-        exchanges = self.ask_all(f"cold, {run.prompt_tokens} tokens", run.probes)
+        exchanges = []
+        for probe in run.probes:
+            exchanges.append(self.ask(probe))
+            self._told(f"cold, {run.prompt_tokens} tokens", 1)
         if self._plan.throughput is not None:
             hold_s = self._plan.throughput.hold_s
             self._server.rest(until_s=exchanges[0].times.started_s + hold_s)
 
-    def _count(self, probe: ProbePlan, *, finished: int | None) -> None:
-        lines = self._server.counters(finished=finished)
-        self._store.save_counters(self._arm.name, probe.id, lines)
+    def ask_at_once(self, cell: str, volley: Sequence[ProbePlan]) -> None:
+        """Send a cell's next requests; what the counters then say is of all of them together."""
+        if len(volley) == 1:
+            self.ask(volley[0])
+        else:
+            bodies = [(probe, request_body(self._plan, self._arm, probe)) for probe in volley]
+            self._server.ask_at_once(bodies)
+            self._count(volley, sent=len(volley))
+        self._told(cell, len(volley))
+
+    def _told(self, where: str, answered: int) -> None:
+        self._done += answered
+        self._progress.asked(where, self._done, self._total)
+
+    def _count(self, volley: Sequence[ProbePlan], *, sent: int | None) -> None:
+        known = None if sent is None or self._finished is None else self._finished + sent
+        lines = self._server.counters(finished=known)
+        for probe in volley:
+            self._store.save_counters(self._arm.name, probe.id, lines)
         seen = read_metrics(lines).requests_finished
         self._finished = None if seen is None else int(seen)
 
@@ -270,7 +283,7 @@ def _removal(plan: Plan, verdict: RunVerdict, stored: StoredRun) -> Removal | No
     if patched is None or plan.control is None:
         return None
     sham = next((arm for patch, arm in overlaid if patch == SHAM), None)
-    return judge_removal(arms[plan.control], patched, sham)
+    return judge_removal(arms.get(plan.control), patched, sham)
 
 
 def _overlaid(verdict: ArmVerdict, stored: StoredRun) -> OverlaidArm | None:

@@ -42,6 +42,28 @@ def served(talk: Talk) -> Iterator[int]:
         thread.join(5)
 
 
+@contextmanager
+def served_many(connections: int, talk: Callable[[socket.socket, bytes], None]) -> Iterator[int]:
+    """A server that answers each of so many connections, in a thread of its own."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def answer(connection: socket.socket) -> None:
+            with connection:
+                received = b""
+                while not received.endswith(b"}"):
+                    received += connection.recv(65536)
+                talk(connection, received.rpartition(b"\r\n\r\n")[2])
+
+        def accept() -> None:
+            for _ in range(connections):
+                threading.Thread(target=answer, args=listener.accept()[:1], daemon=True).start()
+
+        thread = threading.Thread(target=accept, daemon=True)
+        thread.start()
+        yield listener.getsockname()[1]
+        thread.join(5)
+
+
 def ask(
     port: int, *, timeout_s: float = 5.0, largest: int = 10_000
 ) -> tuple[list[Exchange], Exception | None]:
@@ -49,7 +71,7 @@ def ask(
     kept: list[Exchange] = []
     client = ServerClient(port, timeout_s=timeout_s, largest_answer_bytes=largest)
     try:
-        client.send(PROBE, "/v1/completions", b'{"a": 1}', kept.append)
+        client.send([(PROBE, b'{"a": 1}')], kept.append)
     except (ProbeError, ServerDiedError) as error:
         return kept, error
     finally:
@@ -190,7 +212,7 @@ def test_the_servers_exit_ends_the_wait_though_the_connection_stays_open() -> No
         client = ServerClient(port, timeout_s=60.0)
         threading.Thread(target=lambda: answered.wait(5) and client.server_ended()).start()
         with pytest.raises(ServerDiedError):
-            client.send(PROBE, "/", b"{}", kept.append)
+            client.send([(PROBE, b"{}")], kept.append)
         client.close()
 
     assert len(kept) == 1
@@ -203,7 +225,46 @@ def test_an_answer_that_came_with_the_servers_last_breath_counts() -> None:
         kept: list[Exchange] = []
         client = ServerClient(port, timeout_s=5.0)
         client.server_ended()
-        exchange = client.send(PROBE, "/", b"{}", kept.append)
+        (exchange,) = client.send([(PROBE, b"{}")], kept.append)
         client.close()
 
     assert exchange.response == b"{}"
+
+
+def test_a_volley_is_under_way_all_at_once_and_each_answer_is_filed_by_its_probe() -> None:
+    """The server answers nothing before it has every request, and then the last one first."""
+    probes = [PROBE.model_copy(update={"id": f"00{n}-b{n}"}) for n in range(1, 5)]
+    everybody = threading.Barrier(len(probes), timeout=5.0)
+
+    def talk(connection: socket.socket, body: bytes) -> None:
+        everybody.wait()
+        reply(b"200 OK", body)(connection)
+
+    with served_many(len(probes), talk) as port:
+        kept: list[Exchange] = []
+        client = ServerClient(port, timeout_s=5.0)
+        volley = [(probe, f'{{"id":"{probe.id}"}}'.encode()) for probe in probes]
+        exchanges = client.send(volley, kept.append)
+        client.close()
+
+    assert [exchange.times.probe for exchange in exchanges] == probes
+    assert [exchange.response for exchange in exchanges] == [body for _, body in volley]
+    assert len(kept) == len(probes)
+
+
+def test_one_refused_request_of_a_volley_is_named_and_all_are_kept() -> None:
+    """The others' answers are on disk before anybody is told."""
+    probes = [PROBE.model_copy(update={"id": f"00{n}-b{n}"}) for n in range(1, 4)]
+
+    def talk(connection: socket.socket, body: bytes) -> None:
+        status = b"503 Service Unavailable" if b"002" in body else b"200 OK"
+        reply(status, b"{}")(connection)
+
+    with served_many(len(probes), talk) as port:
+        kept: list[Exchange] = []
+        client = ServerClient(port, timeout_s=5.0)
+        with pytest.raises(ProbeError, match="002-b2: HTTP 503"):
+            client.send([(p, f'{{"id":"{p.id}"}}'.encode()) for p in probes], kept.append)
+        client.close()
+
+    assert sorted(exchange.times.probe.id for exchange in kept) == [p.id for p in probes]

@@ -1,6 +1,7 @@
 """The order of things, with a fake server and a fake store of the real signatures."""
 
-from collections.abc import Callable, Iterator
+import json
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 
@@ -63,6 +64,11 @@ class FakeWorld:
             error=None,
         )
         return Exchange(times=times, request=request, response=body())
+
+    def ask_at_once(self, volley: Sequence[tuple[ProbePlan, bytes]]) -> tuple[Exchange, ...]:
+        """Answers all at once."""
+        self.events.append(f"volley of {len(volley)}")
+        return tuple(self.ask(probe, request) for probe, request in volley)
 
     def page(self, path: str) -> str | None:
         """Has metrics, and no server_info."""
@@ -229,3 +235,21 @@ def test_every_request_is_greedy_and_carries_its_cells_salt() -> None:
     for cell in made.arms[0].cells:
         assert sum(cell.salt.encode() in sent for sent in world.bodies) == len(cell.probes)
     assert b'"max_tokens":1,' in world.bodies[0]
+
+
+def test_a_volley_goes_out_at_once_and_its_counters_are_read_when_all_are_counted() -> None:
+    """Four requests, one reading, filed under each of the four."""
+    asked = experiment(
+        documents=["one"], warm_up=False, repeats=2, reference_cells=False,
+        arms=[{"name": "company", "cell": "reference", "concurrency": 4}], expectations={},
+    )  # fmt: skip
+    world = FakeWorld()
+
+    execute(plan(asked), start_server=world.start_server, store=world, progress=world)
+
+    first = world.events.index("volley of 4")
+    ids = [event.removeprefix("ask ") for event in world.events[first + 1 : first + 5]]
+    assert world.events.count("volley of 4") == 2
+    assert world.events[first + 5] == "counters 5"  # the readiness probe, and these four
+    assert world.events[first + 6 : first + 10] == [f"save {name}" for name in ids]
+    assert len({json.loads(body)["cache_salt"] for body in world.bodies[1:]}) == 8

@@ -45,7 +45,6 @@ class ArmServer:
         process: RunningServer,
         client: ServerClient,
         tail: LogTail,
-        path: str,
         keep: Keep,
         heartbeat: Heartbeat | None,
         keep_beats: KeepBeats,
@@ -55,7 +54,6 @@ class ArmServer:
         self._process = process
         self._client = client
         self._tail = tail
-        self._path = path
         self._keep = keep
 
     def ask(self, probe: ProbePlan, body: bytes) -> Exchange:
@@ -65,9 +63,14 @@ class ArmServer:
             ProbeError: No whole answer, or not status 200; with the root cause from the log.
             ServerDiedError: The server ended; likewise.
         """
+        (exchange,) = self.ask_at_once([(probe, body)])
+        return exchange
+
+    def ask_at_once(self, volley: Sequence[tuple[ProbePlan, bytes]]) -> tuple[Exchange, ...]:
+        """Put several requests at once, each once; otherwise like `ask`."""
         self._process.check_alive()
         try:
-            return self._client.send(probe, self._path, body, self._keep)
+            return self._client.send(volley, self._keep)
         except (ProbeError, ServerDiedError) as error:
             died = self._process.wait_for_exit(_LAST_LINES_S)
             cause = self._tail.root_cause() or "its log names no cause"
@@ -77,7 +80,7 @@ class ArmServer:
             raise ProbeError(f"{error}; {cause}") from error
         finally:
             if self._heartbeat is not None and self._heartbeat.beats:
-                self._keep_beats(probe.id, self._heartbeat.beats)
+                self._keep_beats(volley[0][0].id, self._heartbeat.beats)
 
     def page(self, path: str) -> str | None:
         """A page as text; `None` when the server does not give it."""
@@ -120,7 +123,6 @@ def running_arm_server(
     arm: ArmPlan,
     *,
     ready_body: bytes,
-    path: str,
     log_file: Path,
     memory_file: Path,
     keep: Keep,
@@ -155,7 +157,7 @@ def running_arm_server(
         waiting = Waiting(
             process=process, client=client, tail=tail, port=port, limits=arm.launch.ready
         )
-        server = ArmServer(process, client, tail, path, keep, heartbeat, keep_beats)
+        server = ArmServer(process, client, tail, keep, heartbeat, keep_beats)
         facts = wait_until_ready(
             waiting, arm.declared, lambda: server.ask(arm.ready_probe, ready_body), on_wait
         )

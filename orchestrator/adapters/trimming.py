@@ -50,8 +50,8 @@ def trim(
 
     Requests and answers are packed byte for byte; they name no path. In everything else each
     text of `replaced` gives way, and whatever looks like a secret or a home folder, in `report`
-    too, which becomes `report.md`. The counts are also left in the copy, as `trimmed.json`.
-    Large texts are compressed (`xz`).
+    too, which becomes `report.md`. The counts are also left in the copy, as `trimmed.json`. Large
+    texts are compressed (`xz`).
 
     Raises:
         RunFolderError: The target exists, or the run is not complete.

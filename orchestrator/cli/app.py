@@ -232,7 +232,8 @@ def predict(
     ] = None,
     profile: ProfileOption = DEFAULT_PROFILE,
     versions: Annotated[
-        list[str] | None, typer.Option("--versions", help="vLLM releases to compare; repeatable.")
+        list[str] | None,
+        typer.Option("--versions", help="A release, a wheel, a venv or image:NAME; repeatable."),
     ] = None,
     block: Annotated[int | None, typer.Option(help="Block size in tokens.", min=1)] = None,
     speculative: Annotated[

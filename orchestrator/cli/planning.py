@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
@@ -31,10 +32,13 @@ from orchestrator.model.profile import (
     OwnInterpreter,
     ProcessProfile,
 )
+from orchestrator.model.suite import SuiteExperiment
 from orchestrator.planning.launching import Stack
 from orchestrator.planning.plans import make_plan
+from orchestrator.planning.suites import make_suite_plan
 
 Report = Callable[[str], None]
+Asked = Experiment | SuiteExperiment
 
 DEFAULT_PROFILE = "vllm-cpu-tiny-hybrid"
 """Where neither the command line nor the experiment names one."""
@@ -68,12 +72,11 @@ class Planned:
 
     plan: Plan
     stacks: tuple[Stack, ...]
-    """The first one's profile is that of arms which name none."""
 
     def engine_of(self, arm: ArmPlan) -> EngineFiles:
         """The engine that an arm's server is started from."""
-        named = {stack.profile.name: stack.engine for stack in self.stacks}
-        return self.stacks[0].engine if arm.profile is None else named[arm.profile]
+        by_profile = {stack.profile.name: stack.engine for stack in self.stacks}
+        return by_profile[arm.profile or self.plan.profile]
 
 
 def resolve_plan(
@@ -99,8 +102,9 @@ def resolve_plan(
         OrchestratorError: A definition is wrong, or the engine cannot be prepared.
     """
     definitions = Definitions(project)
-    asked = definitions.experiment(experiment)
-    documents = definitions.documents(asked)
+    suite = definitions.suite(experiment)
+    asked = definitions.experiment(experiment) if suite is None else suite
+    make = _plan_maker(definitions, asked)
     stacks = [
         Stack(profile=launched, engine=engine_files(definitions, launched, report))
         for launched in _profiles(definitions, asked, profile, arms)
@@ -113,11 +117,9 @@ def resolve_plan(
         ids: list[int] = tokenizer.encode(text, add_special_tokens=False).ids
         return ids
 
-    plan = make_plan(
-        asked,
-        first.profile,
-        documents,
-        first.engine,
+    plan = make(
+        profile=first.profile,
+        engine=first.engine,
         encode=encode,
         selection=selection,
         arms=arms,
@@ -127,7 +129,10 @@ def resolve_plan(
 
 
 def _profiles(
-    definitions: Definitions, asked: Experiment, profile: str | None, arms: Sequence[str]
+    definitions: Definitions,
+    asked: Asked,
+    profile: str | None,
+    arms: Sequence[str],
 ) -> list[AnyProfile]:
     """The one on the command line, or those of the arms that are run; the first one's grid counts.
 
@@ -156,6 +161,15 @@ def _check_tokenizers(stacks: Sequence[Stack], where: str) -> None:
         if files[0].read_bytes() != files[1].read_bytes():
             problem = f"{first.profile.name} and {stack.profile.name} have different tokenizers"
             raise DefinitionError(where, f"arms.profile: {problem}")
+
+
+def _plan_maker(definitions: Definitions, asked: Asked) -> Callable[..., Plan]:
+    """What is left to be told of is the server; all that is asked of it is read and valid."""
+    if isinstance(asked, Experiment):
+        return partial(make_plan, asked, documents=definitions.documents(asked))
+    items = definitions.suite_items(asked)
+    documents = definitions.suite_documents(asked, items)
+    return partial(make_suite_plan, asked, items, documents=documents)
 
 
 def engine_files(

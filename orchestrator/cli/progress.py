@@ -8,6 +8,7 @@ from rich.text import Text
 
 from orchestrator.model.outcome import Failed, Outcome
 from orchestrator.model.verdict import RunVerdict
+from orchestrator.reporting.stacks import speed_sentence
 from orchestrator.reporting.terminal import table
 
 _PLAIN_INTERVAL_S = 10.0
@@ -71,6 +72,8 @@ class ConsoleProgress:
         self._console.print(Text(f"server: {verdict.engine}"))
         self._console.print(table(verdict))
         self._say(verdict.sentence)
+        if verdict.stacks is not None:
+            self._say(f"cold prompts: {speed_sentence(verdict.stacks)}")
 
     def close(self) -> None:
         """Leave the terminal as it was."""

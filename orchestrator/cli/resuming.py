@@ -68,10 +68,15 @@ def wanted_again(
     plan = earlier.plan
     return Wanted(
         experiment=experiment or plan.experiment,
-        profile=profile or (plan.profile if plan.arms[0].profile is None else None),
+        profile=profile or _profile_of(plan),
         selection=selection or plan.selection,
-        arms=arms or tuple(dict.fromkeys(arm.column for arm in plan.arms)),
+        arms=arms or tuple(arm.name for arm in plan.arms),
     )
+
+
+def _profile_of(plan: Plan) -> str | None:
+    """The profile that was on the command line; none where the arms name their own."""
+    return None if any(arm.profile for arm in plan.arms) else plan.profile
 
 
 def what_to_keep(earlier: Earlier, plan: Plan, patches: Patches, start: RunStart) -> Takeover:
@@ -124,7 +129,7 @@ def _patch_differences(earlier: Earlier, arm: ArmPlan, patches: Patches) -> list
         return []
     if overlay is None:
         return [f"arms.{arm.name}: it has a patch, and no overlay.json"]
-    return patch_differences(overlay.provenance, now.provenance)
+    return patch_differences(overlay.provenance, now)
 
 
 def arms_made(plan: Plan, store: RunStore) -> list[KeptArm]:

@@ -32,8 +32,6 @@ from orchestrator.model.plan import ArmPlan
 from orchestrator.model.verdict import RunVerdict
 from orchestrator.planning.plans import plan_hash
 from orchestrator.reporting.markdown import markdown
-from orchestrator.reporting.stacks import speed_sentence
-from orchestrator.requesting import PATH
 from orchestrator.runner import StartServer, execute, judge_run
 
 log = structlog.get_logger()
@@ -155,8 +153,6 @@ def _execute(begun: Begun, progress: ConsoleProgress, start_server: StartServer)
     _end(store, "finished", verdict.exit_code, verdict.sentence)
     log.info("run.finished", result=verdict.result, exit_code=verdict.exit_code)
     progress.result(verdict)
-    if verdict.stacks is not None:
-        progress.line(f"cold prompts: {speed_sentence(verdict.stacks)}")
     progress.line(f"report: {store.root / 'report.html'}")
     return verdict
 
@@ -202,7 +198,6 @@ def _starter(
             with running_arm_server(
                 launched,
                 ready_body=ready_body,
-                path=PATH,
                 log_file=store.arm_dir(arm.name) / "server.log",
                 memory_file=store.arm_dir(arm.name) / "memory.jsonl",
                 keep=lambda exchange: store.keep(arm.name, exchange),

@@ -43,10 +43,7 @@ def print_plan(
         console.print(Text(text), soft_wrap=True)
 
     say(f"{plan.experiment} on {plan.profile}, plan {plan_hash(plan)}, purpose {plan.purpose}")
-    say(
-        f"block {plan.block_size_tokens}, shared {plan.shared_tokens}, B {plan.b_tokens}, "
-        f"A {', '.join(map(str, plan.a_tokens))} tokens; {plan.max_tokens} generated"
-    )
+    say(_lengths(plan))
     for arm in plan.arms:
         say("")
         say(f"{arm.name}: expected {plan.expectations.get(arm.name, 'nothing in particular')}")
@@ -54,7 +51,7 @@ def print_plan(
         say(f"  {' '.join(settings)} {shlex.join(arm.launch.argv)}")
         if arm.launch.container is not None:
             say(f"  {_container(arm.launch.container)}")
-        console.print(_cells(plan, arm))
+        console.print(_cells(arm))
     say("")
     say(_patches_fit(project, plan))
     probes = sum(len(cell.probes) for arm in plan.arms for cell in arm.cells)
@@ -89,16 +86,29 @@ def _patches_fit(project: Path, plan: Plan) -> str:
     return f"patches: {', '.join(patches.by_name)} fit the engine's files"
 
 
-def _cells(plan: Plan, arm: ArmPlan) -> Table:
+def _lengths(plan: Plan) -> str:
+    if plan.suite is not None:
+        return (
+            f"{len(plan.suite.items)} items, {plan.suite.runs} runs each between two references; "
+            f"at most {plan.max_tokens} tokens generated; structured output "
+            f"{'on' if plan.suite.structured_output else 'off'}"
+        )
+    return (
+        f"block {plan.block_size_tokens}, shared {plan.shared_tokens}, B {plan.b_tokens}, "
+        f"A {', '.join(map(str, plan.a_tokens))} tokens; {plan.max_tokens} generated"
+    )
+
+
+def _cells(arm: ArmPlan) -> Table:
     result = Table(header_style="bold")
     for heading in ("cell", "A", "B", "times", "predicted cached tokens of B", "eligible"):
         result.add_column(heading, overflow="fold")
     for cell in arm.cells:
-        result.add_row(*map(Text, _cell(plan, cell)))
+        result.add_row(*map(Text, _cell(cell)))
     return result
 
 
-def _cell(plan: Plan, cell: CellPlan) -> list[str]:
+def _cell(cell: CellPlan) -> list[str]:
     repeats = sum(probe.role == "b" for probe in cell.probes)
     prediction = cell.prediction
     cached = "–"
@@ -112,7 +122,7 @@ def _cell(plan: Plan, cell: CellPlan) -> list[str]:
     return [
         cell.id,
         "–" if cell.a_tokens is None else str(cell.a_tokens),
-        str(len(plan.prompts[f"{cell.document}/b"].token_ids)),
+        "–" if cell.b_tokens is None else str(cell.b_tokens),
         str(repeats),
         cached,
         "–" if prediction is None else prediction.eligible,

@@ -20,6 +20,8 @@ class CellEvidence:
     repeats: tuple[Repeat, ...]
     probes: tuple[ProbeResult, ...]
     findings: tuple[GateFinding, ...]
+    steps: tuple[int | None, ...]
+    """That gave out a token, by the engine's count: across each request, or each volley."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

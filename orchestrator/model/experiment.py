@@ -1,5 +1,6 @@
 """An experiment: a question in words, with the documents, sizes and arms that answer it."""
 
+from collections.abc import Sequence
 from typing import Literal, Self
 
 from pydantic import Field, model_validator
@@ -7,14 +8,18 @@ from pydantic import Field, model_validator
 from orchestrator.model.profile import EnvironmentName, Name
 from orchestrator.model.record import Record
 
-CellKind = Literal["reference", "contaminated", "reversed", "primed"]
+ArmCell = Literal["reference", "contaminated", "reversed", "primed"]
 """B × N alone; A, then B × N; B, A, then B × N; the document, A, then B × N."""
+
+CellKind = Literal[ArmCell, "suite"]
+"""The same, and the runs of one item of a suite (`model/suite.py`)."""
 
 Purpose = Literal["reproduce", "check"]
 Switch = Literal["on", "off"]
 
-Expectation = Literal["stable", "diverged", "mostly-diverged"]
-"""Of an arm: every cell stable; at least one diverged; more than half of them diverged."""
+Expectation = Literal["stable", "diverged", "mostly-diverged", "batch-equal", "batch-dependent"]
+"""Of an arm: every cell stable; at least one diverged; more than half of them diverged. Of an arm
+with `concurrency`: no cell's answers depend on the company; at least one's do."""
 
 
 AGAIN = ".again"
@@ -80,17 +85,14 @@ class Throughput(Record):
     sampled often enough to be told from noise: once a second, twelve samples are needed."""
 
 
-class Arm(Record):
-    """One server configuration, on a start of its own."""
+class ServerSettings(Record):
+    """What an arm makes of its profile's server: one configuration, on a start of its own."""
 
     name: Name
 
     profile: Name | None = None
     """The launch profile of this arm: for experiments that set stacks side by side. All arms
     name one, or none does, and the command line says it."""
-
-    cell: CellKind
-    """The kind of the measured cells. Reference cells stand before and after them."""
 
     prefix_caching: Switch = "on"
 
@@ -104,9 +106,6 @@ class Arm(Record):
     """File in `arms/patches/`, applied to a copy of the engine's package for this start. The one
     named `sham` changes no meaning: it shows that the copy alone removes nothing."""
 
-    every_boundary: bool = False
-    """For the prediction: the patch makes every crossed block boundary end a chunk."""
-
     extra_args: tuple[str, ...] = ()
     """Appended to the profile's command line."""
 
@@ -118,6 +117,41 @@ class Arm(Record):
 
 RESERVED_NAMES = ("latest", "nightly")
 """What `runs/` has beside the folders of the experiments."""
+
+
+def profiles_of(arms: Sequence[ServerSettings]) -> tuple[str, ...]:
+    """The profiles that arms name, in order, each once."""
+    return tuple(dict.fromkeys(arm.profile for arm in arms if arm.profile is not None))
+
+
+def check_profiles(arms: Sequence[ServerSettings]) -> None:
+    """Either every arm says its profile, or the command line says it for all.
+
+    Raises:
+        ValueError: Some do and some do not.
+    """
+    if len({arm.profile is None for arm in arms}) > 1:
+        raise ValueError("arms: either every arm names its profile, or none does")
+
+
+class Arm(ServerSettings):
+    """A server configuration, and the cells that are measured on it."""
+
+    cell: ArmCell
+    """The kind of the measured cells. Reference cells stand before and after them."""
+
+    every_boundary: bool = False
+    """For the prediction: the patch makes every crossed block boundary end a chunk."""
+
+    concurrency: int = Field(default=1, ge=1, le=64)
+    """How many requests of a measured cell are sent at once, each under a salt of its own.
+    `repeats` then counts these volleys. Above 1 the arm gets a verdict of its own kind."""
+
+    @model_validator(mode="after")
+    def _company_is_all_that_differs(self) -> Self:
+        if self.concurrency > 1 and self.cell != "reference":
+            raise ValueError('concurrency: needs cell = "reference": nothing comes before B')
+        return self
 
 
 class Experiment(Record):
@@ -198,14 +232,13 @@ class Experiment(Record):
     def _arms_make_starts(self) -> Self:
         if self.there_and_back and any(arm.name.endswith(AGAIN) for arm in self.arms):
             raise ValueError(f"arms: a name that ends in {AGAIN} is that of a second start")
-        if len({arm.profile is None for arm in self.arms}) > 1:
-            raise ValueError("arms: either every arm names its profile, or none does")
+        check_profiles(self.arms)
         return self
 
     @property
     def stacks(self) -> tuple[str, ...]:
         """The profiles that the arms name, in order; empty where the command line says it."""
-        return tuple(dict.fromkeys(arm.profile for arm in self.arms if arm.profile is not None))
+        return profiles_of(self.arms)
 
     def sizes_on(self, profile: str) -> tuple[str, Sizes]:
         """The sizes for a profile, and the key they stand under."""

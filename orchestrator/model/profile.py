@@ -145,6 +145,13 @@ class LaunchProfile(Record):
     speculation: tuple[str, ...] = ()
     """The arguments that switch speculation on."""
 
+    structured_output: bool = False
+    """Whether the server enforces a JSON Schema (`response_format`) in chat completions."""
+
+    model_trained: bool = False
+    """Whether what the model says can be right or wrong. A suite's scores are withheld otherwise:
+    of a model with random weights they would say nothing."""
+
     prefix_caching: PrefixCachingArgs
 
     environment: dict[EnvironmentName, str] = Field(default_factory=dict)

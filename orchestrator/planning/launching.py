@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from orchestrator.errors import DefinitionError
 from orchestrator.model.engine import EngineFiles
-from orchestrator.model.experiment import Arm
+from orchestrator.model.experiment import ServerSettings
 from orchestrator.model.plan import LaunchPlan
 from orchestrator.model.profile import LaunchProfile, ProcessProfile
 from orchestrator.sizing import resolve
@@ -34,7 +34,7 @@ def check_alike(stacks: Sequence[Stack], where: str) -> None:
                 raise DefinitionError(where, f"arms.profile: {problem}")
 
 
-def step_budget(arm: Arm, profile: LaunchProfile, where: str) -> int:
+def step_budget(arm: ServerSettings, profile: LaunchProfile, where: str) -> int:
     """Tokens of one scheduler step.
 
     Raises:
@@ -48,7 +48,9 @@ def step_budget(arm: Arm, profile: LaunchProfile, where: str) -> int:
         raise DefinitionError(where, f"arms.{arm.name}.token_budget: {error}") from error
 
 
-def launch_plan(arm: Arm, profile: LaunchProfile, engine: EngineFiles, budget: int) -> LaunchPlan:
+def launch_plan(
+    arm: ServerSettings, profile: LaunchProfile, engine: EngineFiles, budget: int
+) -> LaunchPlan:
     """The command of the arm's start, with nothing open but the port."""
     caching = profile.prefix_caching
     args = (

@@ -2,10 +2,11 @@
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from typing import TypeVar
 
 from orchestrator.errors import DefinitionError
 from orchestrator.model.engine import EngineFiles
-from orchestrator.model.experiment import AGAIN, Arm, Document, Experiment
+from orchestrator.model.experiment import AGAIN, Arm, Document, Experiment, ServerSettings
 from orchestrator.model.plan import (
     ArmPlan,
     Declared,
@@ -61,7 +62,7 @@ def make_plan(
     """
     where = f"arms/{experiment.name}.toml"
     sizes = resolve_sizes(experiment, profile, where, selection)
-    chosen = _chosen_arms(experiment, arms, where)
+    chosen = chosen_arms(experiment.arms, arms, where)
     panel = experiment.documents[:1] if selection == "quick" else experiment.documents
     prompts = Prompts(profile, sizes, encode)
     for name in panel:
@@ -95,7 +96,7 @@ def make_plan(
         max_tokens=experiment.max_tokens,
         top_logprobs=experiment.top_logprobs,
         documents=tuple(
-            _pin(documents[name]) for name in (*panel, experiment.warm_up_document)
+            pinned(documents[name]) for name in (*panel, experiment.warm_up_document)
         ),
         prompts=prompts.table,
         arms=tuple(
@@ -111,14 +112,22 @@ def make_plan(
     )  # fmt: skip
 
 
-def _chosen_arms(experiment: Experiment, names: Sequence[str], where: str) -> list[Arm]:
-    known = [arm.name for arm in experiment.arms]
+A = TypeVar("A", bound=ServerSettings)
+
+
+def chosen_arms(arms: Sequence[A], names: Sequence[str], where: str) -> list[A]:
+    """The arms that are named, in the experiment's order; all when none is.
+
+    Raises:
+        DefinitionError: There is no arm of a name.
+    """
+    known = [arm.name for arm in arms]
     for name in names:
         if name not in known:
             raise DefinitionError(
                 f"--arm {name}", f"{where} has no such arm; it has {', '.join(known)}"
             )
-    return [arm for arm in experiment.arms if not names or arm.name in names]
+    return [arm for arm in arms if not names or arm.name in names]
 
 
 def _used_stacks(arms: Sequence[Arm], stacks: Sequence[Stack]) -> list[Stack]:
@@ -133,7 +142,8 @@ def _starts(arms: Sequence[Arm], *, there_and_back: bool) -> list[tuple[str, Arm
     return there + back if there_and_back else there
 
 
-def _pin(document: Document) -> DocumentPin:
+def pinned(document: Document) -> DocumentPin:
+    """Which text the document's name stands for."""
     return DocumentPin(
         name=document.name,
         language=document.language,

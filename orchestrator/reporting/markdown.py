@@ -8,10 +8,12 @@ from orchestrator.model.plan import Plan
 from orchestrator.model.resumption import KeptArm
 from orchestrator.model.verdict import ArmVerdict, RunVerdict
 from orchestrator.pricing import advice, prices
+from orchestrator.reporting.company import company_rows
 from orchestrator.reporting.figures import launch_command, milliseconds, ratio
 from orchestrator.reporting.rows import differences, rows
 from orchestrator.reporting.scan import SIGNS, scans
 from orchestrator.reporting.stacks import stacks_section
+from orchestrator.reporting.suite import suite_section
 
 TEMPLATES = Environment(
     loader=PackageLoader("orchestrator.reporting", "templates"),
@@ -48,6 +50,8 @@ def markdown(plan: Plan, verdict: RunVerdict, *, command: str, made: Sequence[Ke
         plan=plan,
         verdict=verdict,
         rows=rows(verdict),
+        suite=suite_section(plan, verdict),
+        companies=company_rows(verdict),
         moved=differences(verdict),
         findings=[(arm.arm, finding) for arm in verdict.arms for finding in arm.findings],
         launches=[

@@ -2,7 +2,14 @@
 
 from dataclasses import dataclass
 
-from orchestrator.model.verdict import CellVerdict, Difference, Pattern, ProbeResult, RunVerdict
+from orchestrator.model.verdict import (
+    CellVerdict,
+    Difference,
+    Pattern,
+    ProbeResult,
+    RunVerdict,
+    Word,
+)
 
 _DIGEST_DIGITS = 8
 """Enough to tell the few hundred digests of a run apart."""
@@ -26,7 +33,10 @@ class Row:
     predicted: str
     reference: str
     eligible: str
+    word: Word
     verdict: str
+    """The word, with the attribution where there is one."""
+
     reason: str
 
 
@@ -71,6 +81,7 @@ def _row(cell: CellVerdict) -> Row:
         predicted=_cached([probe.predicted_cached_tokens for probe in repeats]),
         reference="–" if seen is None else _reference(seen),
         eligible=cell.eligible or "–",
+        word=cell.verdict,
         verdict=_verdict(cell),
         reason=cell.reason,
     )
