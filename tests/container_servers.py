@@ -38,6 +38,7 @@ class ContainerServers:
         self.image = image
         self.log_file = folder / "server.log"
         self.inspections: list[str] = []
+        self.keep = self.inspections.append
         self.run = run
 
     @property
@@ -82,7 +83,7 @@ class ContainerServers:
             hurry=hurry or threading.Event(),
             client=self.client,
             labels=ContainerLabels(role="server", owner=this_process(), run=self.run, arm="test"),
-            keep_inspection=self.inspections.append,
+            keep_inspection=self.keep,
         )
 
 

@@ -7,7 +7,7 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import docker
@@ -273,50 +273,38 @@ def test_a_second_signal_shortens_the_grace_and_skips_nothing(servers: Container
     assert servers.inspections
 
 
-@pytest.fixture
-def interrupt_after() -> Iterator[Callable[[float], None]]:
-    """Has `InterruptedRunError` raised in this thread, once, as the command line's signals do."""
+def test_an_interrupted_create_leaves_no_container(servers: ContainerServers) -> None:
+    """A signal while the engine creates: the call goes on in its thread, and is undone."""
 
     def interrupt(*_: object) -> None:
         raise InterruptedRunError("interrupted by SIGINT")
 
-    def after(delay_s: float) -> None:
-        timers.append(threading.Timer(delay_s, os.kill, (os.getpid(), signal.SIGUSR1)))
-        timers[-1].start()
-
-    timers: list[threading.Timer] = []
     before = signal.signal(signal.SIGUSR1, interrupt)
-    yield after
-    for timer in timers:
+    timer = threading.Timer(0.005, os.kill, (os.getpid(), signal.SIGUSR1))
+    try:
+        timer.start()
+        with (
+            pytest.raises(InterruptedRunError),
+            servers.start(servers.launch(FOREVER, grace_s=0.1)),
+        ):
+            time.sleep(5)
+    finally:
         timer.join()
-    signal.signal(signal.SIGUSR1, before)
+        signal.signal(signal.SIGUSR1, before)
 
 
-def test_an_interrupted_create_leaves_no_container(
-    servers: ContainerServers, interrupt_after: Callable[[float], None]
-) -> None:
-    """A signal while the engine creates: the call goes on in its thread, and is undone."""
-    interrupt_after(0.005)
-    with (
-        pytest.raises(InterruptedRunError),
-        servers.start(servers.launch(FOREVER, grace_s=0.1)),
-    ):
-        time.sleep(5)
+def test_a_signal_on_the_way_down_skips_no_step(servers: ContainerServers) -> None:
+    """It comes while the inspection is being kept: that is done again, and what follows too."""
+    signals = [InterruptedRunError("interrupted by SIGINT")]
 
+    def keep(text: str) -> None:
+        if signals:
+            raise signals.pop()
+        servers.inspections.append(text)
 
-def test_a_signal_on_the_way_down_skips_no_step(
-    servers: ContainerServers, interrupt_after: Callable[[float], None]
-) -> None:
-    """It comes while the server is being stopped: stopped, logged, inspected and removed it is."""
-    code = "import signal, time; signal.signal(15, signal.SIG_IGN); print('up'); time.sleep(600)"
-
-    def leave() -> None:
-        with servers.start(servers.launch(code, grace_s=1.0)):
-            assert eventually(lambda: "up" in servers.log)
-            interrupt_after(0.3)
-
-    with pytest.raises(InterruptedRunError):
-        leave()
+    servers.keep = keep
+    with pytest.raises(InterruptedRunError), servers.start(servers.launch(FOREVER, grace_s=0.1)):
+        eventually(lambda: "up" in servers.log)
 
     assert json.loads(servers.inspections[0])["State"]["Status"] == "exited"
     assert servers.log == "up\n"

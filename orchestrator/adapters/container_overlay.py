@@ -31,8 +31,8 @@ def package_in_image(
     """
     if launch.container is None:
         raise AssertionError("this launch plan is a process's")
-    image, program = launch.container.image, launch.argv[0]
-    return image_package(client, image, program, launch.environment, package=package, files=files)
+    image, python = launch.container.image, launch.container.python
+    return image_package(client, image, python, launch.environment, package=package, files=files)
 
 
 def put_reporter(launch: LaunchPlan, package: ImagePackage, modules: Iterable[str]) -> LaunchPlan:
@@ -102,10 +102,10 @@ def _overlay(package: ImagePackage, provenance: PatchProvenance) -> Overlay:
     return Overlay(
         folder=str(package.folder.parent),
         environment={
-            # A cache that the image or a mount brings must not be found by patched code.
+            # As for a process: what the image or a mount brings is of other code. Triton's own
+            # cache stays, whose keys hash the source.
             "VLLM_CACHE_ROOT": f"{_CACHES}/vllm",
             "TORCHINDUCTOR_CACHE_DIR": f"{_CACHES}/inductor",
-            "TRITON_CACHE_DIR": f"{_CACHES}/triton",
         },
         provenance=provenance,
     )

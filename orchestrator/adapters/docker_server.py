@@ -11,13 +11,12 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import docker
 import structlog
-from docker.errors import APIError, NotFound
+from docker.errors import APIError
 from docker.models.containers import Container
 from tenacity import (
     Retrying,
@@ -27,7 +26,7 @@ from tenacity import (
     wait_fixed,
 )
 
-from orchestrator.adapters.container_creation import create, start
+from orchestrator.adapters.container_creation import Creation, create, start
 from orchestrator.adapters.container_log import ContainerLog
 from orchestrator.adapters.docker_engine import UNREACHABLE, said
 from orchestrator.adapters.process_server import command_line
@@ -79,12 +78,10 @@ def running_container(
     """
     way_down = _WayDown()
     with ExitStack() as cleanup:
-        # In a thread of its own: a signal interrupts our waiting and not the call, so that what
-        # was created is always known, and removed.
-        calls = cleanup.enter_context(ThreadPoolExecutor(1, thread_name_prefix="create"))
-        created = calls.submit(_create, client, launch, port, labels)
-        cleanup.callback(way_down.attempt, _remove, created)
-        container = created.result()
+        creation = Creation(client, lambda name: _create(client, name, launch, port, labels))
+        cleanup.callback(way_down.attempt, creation.undo)
+        cleanup.callback(way_down.attempt, _wait_for_engine, client, hurry)
+        container = creation.container()
         cleanup.callback(way_down.attempt, _inspect, container, keep_inspection)
         container_log = _attached(client, container, log_file)
         cleanup.callback(way_down.attempt, container_log.close)
@@ -130,12 +127,17 @@ class _WayDown:
 
 
 def _create(
-    client: docker.DockerClient, launch: LaunchPlan, port: int, labels: ContainerLabels
+    client: docker.DockerClient,
+    name: str,
+    launch: LaunchPlan,
+    port: int,
+    labels: ContainerLabels,
 ) -> Container:
     if launch.container is None:
         raise AssertionError("this launch plan is a process's")
     return create(
         client,
+        name,
         launch.container,
         command=command_line(launch, port),
         environment=launch.environment,
@@ -210,9 +212,3 @@ def _inspect(container: Container, keep: Callable[[str], None]) -> None:
     cleaned = [f"{name}={value}" for name, value in without_secrets(variables).items()]
     told["Config"]["Env"] = cleaned
     keep(json.dumps(told, indent=2, sort_keys=True) + "\n")
-
-
-def _remove(created: Future[Container]) -> None:
-    if created.exception() is None:
-        with suppress(NotFound):
-            created.result().remove(force=True, v=True)

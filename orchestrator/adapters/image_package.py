@@ -9,21 +9,24 @@ import json
 import tarfile
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import IO
 
 import docker
+import structlog
 from docker.errors import NotFound
 from docker.models.containers import Container
 
-from orchestrator.adapters.container_creation import ALWAYS, bind_mounts
+from orchestrator.adapters.container_creation import ALWAYS, Creation, bind_mounts
 from orchestrator.adapters.docker_engine import UNREACHABLE, said
 from orchestrator.adapters.ownership import this_process
 from orchestrator.errors import HostError
 from orchestrator.model.container import Mount
 from orchestrator.model.labels import ContainerLabels, as_labels
+
+log = structlog.get_logger()
 
 _LOOK_LIMIT_S = 120.0
 """For an interpreter to start in a container and run a few lines: 0.4 s when idle."""
@@ -49,7 +52,7 @@ class ImagePackage:
 def image_package(
     client: docker.DockerClient,
     image: str,
-    program: str,
+    python: str,
     environment: Mapping[str, str],
     *,
     package: str,
@@ -60,7 +63,7 @@ def image_package(
     Args:
         client: The engine.
         image: Its id or name.
-        program: The image's Python.
+        python: The image's interpreter.
         environment: Of the server: PYTHONPATH decides what is found.
         package: Its top-level name, such as `vllm`.
         files: Named from the package on: `vllm/v1/core/sched/scheduler.py`. Other packages' are
@@ -70,7 +73,7 @@ def image_package(
         HostError: It has not exactly one such folder, or the engine refuses.
     """
     wanted = sorted(file for file in files if file.startswith(f"{package}/"))
-    with _found(client, image, program, environment, package) as (look, folder):
+    with _found(client, image, python, environment, package) as (look, folder):
         found = {file: _read(look, folder.parent / file) for file in wanted}
     sources = {file: content for file, content in found.items() if content is not None}
     return ImagePackage(folder=folder, sources=sources)
@@ -79,7 +82,7 @@ def image_package(
 def whole_package(
     client: docker.DockerClient,
     image: str,
-    program: str,
+    python: str,
     environment: Mapping[str, str],
     *,
     package: str,
@@ -89,7 +92,7 @@ def whole_package(
     Raises:
         HostError: It has not exactly one such folder, or the engine refuses.
     """
-    with _found(client, image, program, environment, package) as (look, folder):
+    with _found(client, image, python, environment, package) as (look, folder):
         blocks, _ = look.get_archive(str(folder))
         with tempfile.TemporaryFile() as spooled:  # compiled code may be larger than memory
             spooled.writelines(blocks)
@@ -101,15 +104,15 @@ def whole_package(
 def _found(
     client: docker.DockerClient,
     image: str,
-    program: str,
+    python: str,
     environment: Mapping[str, str],
     package: str,
 ) -> Iterator[tuple[Container, PurePosixPath]]:
-    with looked_into(client, image, [program, "-B", "-c", _FIND, package], environment) as look:
+    with looked_into(client, image, [python, "-B", "-c", _FIND, package], environment) as look:
         folders = json.loads(output_of(look))
         if len(folders) != 1:
             raise HostError(
-                f"{program} of image {image[:19]} has {package} in {len(folders)} folders"
+                f"{python} of image {image[:19]} has {package} in {len(folders)} folders"
                 " instead of one"
             )
         yield look, PurePosixPath(folders[0])
@@ -153,26 +156,31 @@ def looked_into(
     Raises:
         HostError: The engine refuses, or the program does not end in time.
     """
-    container: Container | None = None
-    try:
-        container = client.containers.create(
+    creation = Creation(
+        client,
+        lambda name: client.containers.create(
             image,
+            name=name,
             entrypoint=list(command),
             environment=dict(environment),
             labels=as_labels(ContainerLabels(role="look", owner=this_process())),
             network_disabled=True,
             mounts=bind_mounts(mounts, read_only=True),
             **ALWAYS,
-        )
+        ),
+    )
+    try:
+        container = creation.container()
         container.start()
         container.wait(timeout=_LOOK_LIMIT_S)
         yield container
     except UNREACHABLE as error:
         raise HostError(f"the engine cannot look into image {image}: {said(error)}") from error
     finally:
-        if container is not None:
-            with suppress(NotFound):
-                container.remove(force=True, v=True)
+        try:
+            creation.undo()
+        except UNREACHABLE as error:  # `reap` finds it by its labels
+            log.warning("look.left", image=image, error=said(error))
 
 
 def output_of(look: Container) -> bytes:

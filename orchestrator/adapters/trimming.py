@@ -21,9 +21,10 @@ from orchestrator.scrubbing import Scrubber
 KEPT = ("plan.json", "run.json", "resumed.json", "end.json", "verdicts.json")
 KEPT_OF_ARM = (
     "launch.json", "engine.json", "outcome.json", "overlay.json", "metrics-end.txt",
-    "server-info.json", "memory.jsonl", "server.log", "provenance.json", "inspection.json",
+    "server-info.json", "memory.jsonl", "server.log", "provenance.json",
 )  # fmt: skip
-"""`metrics-ready.txt` is left out: its counters stand after each probe in the packed exchanges."""
+"""`metrics-ready.txt` is left out: its counters stand after each probe in the packed exchanges; and
+`inspection.json`: it names the engine's own folders, and `provenance.json` says what counts."""
 
 LARGEST_PLAIN_BYTES = 16 * 2**10
 """Larger texts are compressed, but for the report: a plan, a log and a page of metrics become a

@@ -27,11 +27,11 @@ def on_patched_image(arm: ArmPlan, patch: Patch) -> tuple[LaunchPlan, ImagePacka
     container = arm.launch.container
     if variant.image is None or container is None:
         raise DefinitionError(where(patch), "image: only a profile of kind docker starts one")
-    program, variables, name = arm.launch.argv[0], arm.launch.environment, variant.package
+    python, variables, name = container.python, arm.launch.environment, variant.package
     with docker_engine() as client:
         image = find_image(client, variant.image, container.platform).id
-        before = whole_package(client, container.image, program, variables, package=name)
-        after = whole_package(client, image, program, variables, package=name)
+        before = whole_package(client, container.image, python, variables, package=name)
+        after = whole_package(client, image, python, variables, package=name)
     provenance = difference(patch, arm.declared.vllm_version, before.sources, after.sources)
     launch, overlay = on_image(arm.launch, image, stated(variant.image), after, provenance)
     return launch, after, overlay

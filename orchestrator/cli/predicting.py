@@ -10,13 +10,20 @@ from pydantic import Field, ValidationError
 from rich.text import Text
 
 from orchestrator.adapters.definition_files import Definitions
-from orchestrator.adapters.scheduler_source import ask_split, under_interpreter
+from orchestrator.adapters.docker_engine import docker_engine
+from orchestrator.adapters.scheduler_source import ask_split, under_image, under_interpreter
 from orchestrator.cli.planning import engine_files, resolve_plan
 from orchestrator.cli.progress import terminal
 from orchestrator.cli.releases import PANEL_CASES, Release, compared, release_of
 from orchestrator.errors import DefinitionError, HostError
+from orchestrator.model.engine import EngineFiles
 from orchestrator.model.plan import CellPlan, Plan
-from orchestrator.model.prediction import CellPrediction, SchedulerSettings
+from orchestrator.model.prediction import (
+    CellPrediction,
+    SchedulerSettings,
+    SplitCase,
+    SplitSource,
+)
 from orchestrator.model.profile import AnyProfile
 from orchestrator.model.record import Record
 from orchestrator.planning.cells import scheduler_settings
@@ -255,11 +262,12 @@ def _engines_own_word(definitions: Definitions, profile: AnyProfile) -> str:
     """Hold our rule against the function in the engine's own source, where the engine is there."""
     engine = engine_files(definitions, profile, None)
     wanted = scheduler_settings(profile)
-    if wanted is None or not Path(engine.python).exists() or "not vLLM" in profile.vllm_version:
+    there = engine.container is not None or Path(engine.python).exists()
+    if wanted is None or not there or "not vLLM" in profile.vllm_version:
         return f"{profile.name}: its engine is not here, so its own scheduler was not asked"
     cases = split_panel(PANEL_CASES, seed=0)
     try:
-        source, scheduled = ask_split(under_interpreter(Path(engine.python)), cases)
+        source, scheduled = _asked(engine, cases)
     except HostError as error:
         return f"{profile.name}: its scheduler could not be asked: {error}"
     agreeing = {found.rule for found in rules_giving(cases, scheduled) if not found.every_boundary}
@@ -269,3 +277,11 @@ def _engines_own_word(definitions: Definitions, profile: AnyProfile) -> str:
         f"(sha256 {source.function_sha256[:16]}) {word} our rule {wanted.rule} "
         f"in {PANEL_CASES} cases"
     )
+
+
+def _asked(engine: EngineFiles, cases: Sequence[SplitCase]) -> tuple[SplitSource, tuple[int, ...]]:
+    container = engine.container
+    if container is None:
+        return ask_split(under_interpreter(Path(engine.python)), cases)
+    with docker_engine() as client:
+        return ask_split(under_image(client, container.image, container.python), cases)

@@ -228,6 +228,9 @@ class DockerProfile(LaunchProfile):
     program: str
     """In place of the image's entrypoint; `args` follow it. `python3`, `vllm` …"""
 
+    python: str = "python3"
+    """The image's interpreter that can import the engine: with it the image is looked into."""
+
     model: Model
     """On the engine's machine; mounted read-only."""
 
