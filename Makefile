@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup arms demo plan test check bench clean
+.PHONY: help setup arms demo plan test check bench schema clean
 PYTHON ?= python3
 EXPERIMENT ?= three-arm
 BIN := .venv/bin
@@ -44,6 +44,9 @@ bench: .venv/.installed-dev  ## Print what measuring costs, a request and a run,
 	$(BIN)/python -m tests.bench_scan
 	$(BIN)/python -m tests.bench_requests
 	$(BIN)/python -m tests.bench_arms
+
+schema: .venv/.installed-dev  ## Write the JSON Schema of verdicts.json anew
+	$(BIN)/python -m orchestrator.reporting.schema docs/schemas/verdicts-1.json
 
 clean:  ## Remove .venv; prepared engines stay in the cache folder
 	rm -rf .venv

@@ -65,6 +65,8 @@ Pattern
 Agreement, score
     Whether a suite's runs say the same; whether they say what the document says. A score is given
     of a trained model only, and is no evidence about a server.
+Exhibit
+    What a whole report shows beside the verdict, taken from the stored evidence; never judged.
 Verdict
     `stable`, `diverged` or `inconclusive`; of volleys `batch-equal`, `batch-dependent` or
     `inconclusive`; with the reason and with what it does not cover.

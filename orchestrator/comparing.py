@@ -203,7 +203,7 @@ def _movement(token: int, left: Position, right: Position) -> Movement:
         for c in left.candidates
         if c.logprob > FLOOR and c.token_id in right_values
     ]
-    rounding = _rounding(left, right)
+    rounding = rounding_of_shifts(left, right)
     deltas = [b - a for a, b in shared]
     relative = [(b - right.argmax.logprob) - (a - left.argmax.logprob) for a, b in shared]
     moved = sum(abs(delta) > rounding for delta in relative)
@@ -219,7 +219,7 @@ def _movement(token: int, left: Position, right: Position) -> Movement:
     )
 
 
-def _rounding(left: Position, right: Position) -> float:
+def rounding_of_shifts(left: Position, right: Position) -> float:
     """How far apart two equal shifts can look: four roundings to float32, half an ulp each.
 
     A log probability is a logit minus the normaliser, rounded once in each of the four values

@@ -19,9 +19,10 @@ from orchestrator.adapters.host_sampling import read_samples
 from orchestrator.errors import HostError, RunFolderError
 from orchestrator.model.engine import EngineFacts
 from orchestrator.model.exchange import Exchange, ExchangeTimes
-from orchestrator.model.host import Beat, MemorySample
+from orchestrator.model.host import Beat, MemorySample, RunEnd, RunStart
 from orchestrator.model.outcome import OUTCOME, Outcome
 from orchestrator.model.patch import Overlay
+from orchestrator.model.plan import LaunchPlan
 from orchestrator.model.record import Record
 
 R = TypeVar("R", bound=Record)
@@ -160,6 +161,31 @@ class RunStore:
         """
         name = f"arms/{arm}/overlay.json"
         return self.read(name, Overlay) if self.has(name) else None
+
+    def launch(self, arm: str) -> LaunchPlan | None:
+        """How an arm's server was launched; `None` when the arm was not reached.
+
+        Raises:
+            RunFolderError: The file is not what it should be.
+        """
+        name = f"arms/{arm}/launch.json"
+        return self.read(name, LaunchPlan) if self.has(name) else None
+
+    def start(self) -> RunStart:
+        """When, by which command, and where the run began.
+
+        Raises:
+            RunFolderError: The file is missing, or not what it should be.
+        """
+        return self.read("run.json", RunStart)
+
+    def end(self) -> RunEnd | None:
+        """How the run ended; `None` when it never did.
+
+        Raises:
+            RunFolderError: The file is not what it should be.
+        """
+        return self.read("end.json", RunEnd) if self.has("end.json") else None
 
     def log(self, arm: str) -> bytes:
         """The server's whole log; empty when there is none."""

@@ -7,6 +7,7 @@ Every command imports what it needs when it is called: `--help` must not wait fo
 """
 
 import sys
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -45,6 +46,14 @@ ProjectOption = Annotated[
     Path, typer.Option("--project", help="Folder with arms/, launch_profiles/ and runs/.")
 ]
 RunArgument = Annotated[Path, typer.Argument(help="Folder of a run.")]
+
+
+class ReportFormat(StrEnum):
+    """What `report` can print."""
+
+    MARKDOWN = "md"
+    HTML = "html"
+    JUNIT = "junit"
 
 
 def main() -> int:
@@ -105,11 +114,16 @@ def analyze(run: RunArgument) -> None:
 
 
 @app.command()
-def report(run: RunArgument) -> None:
-    """Print a run's report as Markdown, made anew from its raw files."""
-    from orchestrator.cli.showing import print_report
+def report(
+    run: RunArgument,
+    form: Annotated[
+        ReportFormat, typer.Option("--format", help="Markdown, one HTML page, or JUnit XML.")
+    ] = ReportFormat.MARKDOWN,
+) -> None:
+    """Print a run's report, made anew from its raw files."""
+    from orchestrator.cli.reporting import print_report
 
-    print_report(run)
+    print_report(run, form)
 
 
 @app.command()

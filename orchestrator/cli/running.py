@@ -19,6 +19,7 @@ from orchestrator.adapters.run_store import RunStore
 from orchestrator.cli.overlaying import Patches, check_patches, overlaid, read_patches
 from orchestrator.cli.planning import resolve_plan
 from orchestrator.cli.progress import ConsoleProgress, terminal
+from orchestrator.cli.reporting import page
 from orchestrator.cli.signals import interruptible
 from orchestrator.errors import InterruptedRunError, OrchestratorError
 from orchestrator.model.engine import EngineFacts
@@ -70,6 +71,7 @@ def _execute(
     verdict = judge_run(plan, store)
     store.write_text("verdicts.json", verdict.model_dump_json() + "\n")
     store.write_text("report.md", markdown(plan, verdict, command=shlex.join(_command())))
+    store.write_text("report.html", page(plan, verdict, store))
     _end(store, "finished", verdict.exit_code, verdict.sentence)
     log.info("run.finished", result=verdict.result, exit_code=verdict.exit_code)
     console = terminal()
@@ -78,7 +80,7 @@ def _execute(
     progress.line(verdict.sentence)
     if verdict.stacks is not None:
         progress.line(f"cold prompts: {speed_sentence(verdict.stacks)}")
-    progress.line(f"report: {store.root / 'report.md'}")
+    progress.line(f"report: {store.root / 'report.html'}")
     return verdict.exit_code
 
 

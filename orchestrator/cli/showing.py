@@ -16,7 +16,6 @@ from orchestrator.cli.overlaying import check_patches, read_patches
 from orchestrator.cli.planning import engine_files, resolve_plan
 from orchestrator.cli.progress import terminal
 from orchestrator.errors import HostError
-from orchestrator.model.host import RunStart
 from orchestrator.model.plan import ArmPlan, CellPlan, Plan, Selection
 from orchestrator.model.serverlog import LogScan
 from orchestrator.model.verdict import RunVerdict
@@ -150,21 +149,10 @@ def print_analysis(run: Path) -> int:
     return verdict.exit_code
 
 
-def print_report(run: Path) -> None:
-    """The run's report as Markdown on standard output."""
-    store, plan = _open(run)
-    terminal().out(_report(store, plan), end="", highlight=False)
-
-
-def _report(store: RunStore, plan: Plan) -> str:
-    start = store.read("run.json", RunStart)
-    return markdown(plan, judge_run(plan, store), command=shlex.join(start.command))
-
-
 def print_trimming(project: Path, run: Path, target: Path) -> None:
     """Trim a run, and say what was replaced."""
     store, plan = _open(run)
-    report = _report(store, plan)
+    report = markdown(plan, judge_run(plan, store), command=shlex.join(store.start().command))
     counts = trim(store, target, replacements(project, default_cache()), report=report)
     size = sum(path.stat().st_size for path in target.rglob("*") if path.is_file())
     console = terminal()

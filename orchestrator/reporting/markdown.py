@@ -1,13 +1,12 @@
 """`report.md`."""
 
-import shlex
-
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from orchestrator.model.plan import Plan
 from orchestrator.model.verdict import ArmVerdict, Difference, RunVerdict
 from orchestrator.pricing import advice, prices
 from orchestrator.reporting.company import company_rows
+from orchestrator.reporting.figures import launch_command, milliseconds, ratio
 from orchestrator.reporting.rows import rows
 from orchestrator.reporting.scan import SIGNS, scans
 from orchestrator.reporting.stacks import stacks_section
@@ -31,15 +30,7 @@ def _cell(text: object) -> str:
     return plain
 
 
-def _ms(seconds: float | None) -> str:
-    return "–" if seconds is None else f"{1000 * seconds:.1f} ms"
-
-
-def _ratio(ratio: float | None) -> str:
-    return "–" if ratio is None else f"{ratio:.2f}"
-
-
-_TEMPLATES.filters |= {"cell": _cell, "ms": _ms, "ratio": _ratio}
+_TEMPLATES.filters |= {"cell": _cell, "ms": milliseconds, "ratio": ratio}
 
 
 def markdown(plan: Plan, verdict: RunVerdict, *, command: str) -> str:
@@ -60,7 +51,7 @@ def markdown(plan: Plan, verdict: RunVerdict, *, command: str) -> str:
         moved=_moved(verdict),
         findings=[(arm.arm, finding) for arm in verdict.arms for finding in arm.findings],
         launches=[
-            (arm.name, _command(arm.launch.environment, arm.launch.argv)) for arm in plan.arms
+            (arm.name, launch_command(arm.launch.environment, arm.launch.argv)) for arm in plan.arms
         ],
         command=command,
         eligible=_eligible(verdict.arms),
@@ -100,8 +91,3 @@ def _eligible(arms: tuple[ArmVerdict, ...]) -> int | None:
     """How many cells; `None` when nothing was predicted."""
     said = [cell.eligible for arm in arms for cell in arm.cells if cell.eligible is not None]
     return said.count("eligible") if said else None
-
-
-def _command(environment: dict[str, str], argv: tuple[str, ...]) -> str:
-    settings = " ".join(f"{name}={shlex.quote(value)}" for name, value in environment.items())
-    return f"{settings} \\\n  {shlex.join(argv)}"
