@@ -9,13 +9,14 @@ base's of the same start number and repeat, and a ratio is of their times to the
   among requests, and nothing that holds for a whole start;
 - with several starts a column, the median ratio lies on that side for *every* start of the one
   against every start of the other. What drifts with time is on both sides of such a comparison, in
-  an order and its reverse.
+  an order and its reverse;
+- and the two columns differ by more than the starts of either differ among themselves (the drift).
 
-Two starts a column give no interval over starts (without any difference the last condition holds by
-chance in 2 of 6 orders of four starts): what is said holds for these starts, and the drift between
-two starts of one column is shown beside it.
+Two starts a column give no interval over starts (without any difference the second condition holds
+by chance in 2 of 6 orders of four starts): what is said holds for these starts.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from itertools import product
 from statistics import median
@@ -160,7 +161,7 @@ def _speed(
         prefill_s=summary(prefill),
         tokens_per_s=None if first is None else length / first.median,
         excluded=tuple(f"{r.probe}: {r.problem}" for r in results if r.problem is not None),
-        drift=_median_ratio(times[0], times[-1]) if len(times) > 1 else None,
+        drift=_drift(times),
         ratio=None if base_times is None else _ratio(times, base_times),
     )
 
@@ -175,6 +176,11 @@ def _median_ratio(slow: Times, fast: Times) -> float | None:
     return median(pairs) if pairs else None
 
 
+def _drift(times: Sequence[Times]) -> float | None:
+    """How many times as fast the last start is as the first; `None` with one start."""
+    return _median_ratio(times[0], times[-1]) if len(times) > 1 else None
+
+
 def _ratio(times: Sequence[Times], base_times: Sequence[Times]) -> Ratio:
     pairs = [
         base[repeat] / ours[repeat]
@@ -185,6 +191,7 @@ def _ratio(times: Sequence[Times], base_times: Sequence[Times]) -> Ratio:
     combined = [_median_ratio(base, ours) for ours, base in product(times, base_times)]
     by_starts = tuple(ratio for ratio in combined if ratio is not None)
     interval = median_interval(pairs)
+    drifts = [drift for drift in (_drift(times), _drift(base_times)) if drift is not None]
     word: Faster
     if interval is None:
         word = "cannot say"
@@ -193,6 +200,8 @@ def _ratio(times: Sequence[Times], base_times: Sequence[Times]) -> Ratio:
         word, reason = "no difference shown", "the interval contains 1"
     elif len(by_starts) < len(combined) or not _one_side(by_starts):
         word, reason = "cannot say", "the starts do not agree on which is faster"
+    elif any(_distance(drift) >= _distance(median(pairs)) for drift in drifts):
+        word, reason = "cannot say", "the starts of one stack differ as much among themselves"
     else:
         word = "faster" if interval.low > 1 else "slower"
         reason = f"{len(pairs)} pairs, and all {len(by_starts)} pairs of starts agree"
@@ -203,6 +212,11 @@ def _ratio(times: Sequence[Times], base_times: Sequence[Times]) -> Ratio:
         word=word,
         reason=reason,
     )
+
+
+def _distance(ratio: float) -> float:
+    """From 1, the same for a ratio and its inverse."""
+    return abs(math.log(ratio))
 
 
 def _one_side(ratios: Sequence[float]) -> bool:

@@ -114,3 +114,11 @@ def test_an_experiment_with_half_of_its_profiles_is_refused() -> None:
     """Either the file says it or the command line."""
     with pytest.raises(ValueError, match="either every arm names its profile, or none does"):
         experiment(arms=[ARMS[0], {"name": "new", "cell": "contaminated"}], expectations={})
+
+
+def test_an_arm_cannot_have_the_name_of_another_ones_second_start() -> None:
+    """Their files would be one another's."""
+    arms = [{"name": name, "cell": "contaminated"} for name in ("old", "old.again")]
+
+    with pytest.raises(ValueError, match=r"ends in \.again is that of a second start"):
+        experiment(arms=arms, expectations={}, there_and_back=True)

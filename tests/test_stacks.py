@@ -138,6 +138,16 @@ def test_starts_that_do_not_agree_are_named_as_the_reason() -> None:
     assert len(found.by_starts) == 4
 
 
+def test_a_stack_that_differs_as_much_from_itself_is_not_called_faster() -> None:
+    """Every start of `new` beats every start of `old`, by less than `old` gained from the first."""
+    found = ratio([near(2.0), near(0.95), near(0.95), near(1.0)])
+
+    assert (found.word, found.reason) == (
+        "cannot say", "the starts of one stack differ as much among themselves",
+    )  # fmt: skip
+    assert all(entry > 1 for entry in found.by_starts)
+
+
 def test_one_start_with_too_few_repeats_cannot_say() -> None:
     """Five pairs have no interval at 95 %."""
     found = ratio([near(1.0), near(0.5)], there_and_back=False)
@@ -261,6 +271,19 @@ def test_the_report_has_one_column_a_stack() -> None:
     assert section.lines[0] == (
         "old: 10 lines of log, no crash, 0 errors; 0 preemptions by the counter; completed"
     )
+
+
+def test_a_column_that_ran_alone_has_times_and_no_ratio() -> None:
+    """`--arm` with one stack: its speed is told, against nothing."""
+    asked = experiment(
+        arms=[{"name": "old", "cell": "contaminated"}], expectations={},
+        throughput={"lengths": ["20"], "documents": ["one", "two"], "repeats": 5},
+    )  # fmt: skip
+    comparison = compared(plan(asked, profile(context_tokens=100)), {"old": near(1.0)})
+
+    assert speed(comparison, "old").first_token_s is not None
+    assert [entry.ratio for row in comparison.rows for entry in row.speeds] == [None]
+    assert speed_sentence(comparison) == "old ran alone: there is nothing to set beside it."
 
 
 def test_memory_stands_in_the_columns_where_it_was_sampled() -> None:

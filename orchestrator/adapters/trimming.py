@@ -1,13 +1,12 @@
 """A run's folder → a copy that `analyze` can judge, without this machine's names and paths."""
 
 import getpass
-import lzma
 import platform
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from orchestrator.adapters.run_store import COMPRESSED, PACKED, RunStore, as_json, pack
+from orchestrator.adapters.run_store import COMPRESSED, PACKED, RunStore, as_json, compressed, pack
 from orchestrator.errors import RunFolderError
 
 KEPT = ("plan.json", "run.json", "end.json", "verdicts.json")
@@ -76,7 +75,7 @@ def _copy_text(
         return
     cleaned = _cleaned(content, replaced, counts)
     if len(cleaned) > LARGEST_PLAIN_BYTES:
-        copy.write_bytes(name + COMPRESSED, lzma.compress(cleaned))
+        copy.write_bytes(name + COMPRESSED, compressed(cleaned))
     else:
         copy.write_bytes(name, cleaned)
 

@@ -22,6 +22,10 @@ Expectation = Literal["stable", "diverged", "mostly-diverged", "batch-equal", "b
 with `concurrency`: no cell's answers depend on the company; at least one's do."""
 
 
+AGAIN = ".again"
+"""Ends the name of an arm's second start."""
+
+
 class Task(Record):
     """What one request asks of a document."""
 
@@ -210,13 +214,19 @@ class Experiment(Record):
             raise ValueError("warm_up_document: must not be one of the panel's documents")
         if self.control is not None and self.control not in arms:
             raise ValueError("control: there is no such arm")
-        check_profiles(self.arms)
         if self.sizes.prime is None and any(arm.cell == "primed" for arm in self.arms):
             raise ValueError("sizes.prime: a primed cell needs it")
         for profile, expected in self.expectations.items():
             for arm in expected:
                 if arm not in arms:
                     raise ValueError(f"expectations.{profile}.{arm}: there is no such arm")
+        return self
+
+    @model_validator(mode="after")
+    def _arms_make_starts(self) -> Self:
+        if self.there_and_back and any(arm.name.endswith(AGAIN) for arm in self.arms):
+            raise ValueError(f"arms: a name that ends in {AGAIN} is that of a second start")
+        check_profiles(self.arms)
         return self
 
     @property

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from orchestrator.errors import DefinitionError
 from orchestrator.model.engine import EngineFiles
-from orchestrator.model.experiment import Arm, Document, Experiment, ServerSettings
+from orchestrator.model.experiment import AGAIN, Arm, Document, Experiment, ServerSettings
 from orchestrator.model.plan import (
     ArmPlan,
     Declared,
@@ -27,9 +27,6 @@ from orchestrator.planning.launching import (
 )
 from orchestrator.planning.prompts import Encode, Prompts, resolve_sizes
 from orchestrator.planning.throughput import cold_runs, plan_throughput
-
-AGAIN = ".again"
-"""Ends the name of an arm's second start."""
 
 
 def plan_hash(plan: Plan) -> str:

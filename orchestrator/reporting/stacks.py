@@ -133,7 +133,7 @@ def speed_sentence(comparison: StackComparison) -> str:
             for word, group in groupby(words, key=lambda pair: pair[0])
         ]
         told.append(f"{column.name} against {comparison.base}: {'; '.join(parts)}.")
-    return " ".join(told)
+    return " ".join(told) or f"{comparison.base} ran alone: there is nothing to set beside it."
 
 
 def _speed_row(row: LengthRow, speed: Speed) -> SpeedRow:
