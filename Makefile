@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup arms demo plan test check bench schema clean
+.PHONY: help setup arms demo plan image-miniature image-vllm-cpu test check bench truth schema clean
 PYTHON ?= python3
 EXPERIMENT ?= three-arm
 BIN := .venv/bin
@@ -30,6 +30,12 @@ demo: .venv/.installed  ## The three arms in seconds on the miniature, which is 
 plan: .venv/.installed  ## Show what `make arms` would do, and start nothing
 	$(BIN)/vllm-arms plan $(EXPERIMENT) $(if $(PROFILE),--profile $(PROFILE))
 
+image-miniature: .venv/.installed  ## Build the miniature's container image; ENGINE_IMAGE=NAME for another base
+	$(BIN)/vllm-arms build-image miniature
+
+image-vllm-cpu: .venv/.installed  ## Build the container image of vLLM for CPU from the prepared engine
+	$(BIN)/vllm-arms build-image vllm-cpu
+
 test: .venv/.installed-dev  ## Set everything up and run the tests, a real vLLM included
 	$(BIN)/pytest
 
@@ -44,6 +50,10 @@ bench: .venv/.installed-dev  ## Print what measuring costs, a request and a run,
 	$(BIN)/python -m tests.bench_scan
 	$(BIN)/python -m tests.bench_requests
 	$(BIN)/python -m tests.bench_arms
+	$(BIN)/python -m tests.bench_docker
+
+truth: .venv/.installed-dev  ## Hold the judge against known truth, with and without each rule; writes docs/truth.md
+	$(BIN)/python -m tests.truth.report
 
 schema: .venv/.installed-dev  ## Write the JSON Schema of verdicts.json anew
 	$(BIN)/python -m orchestrator.reporting.schema docs/schemas/verdicts-1.json

@@ -62,11 +62,11 @@ Gate
     A condition without which a cell is evidence of nothing.
 Pattern
     How a cell's variants lie: among its repeats, and against its reference cells.
+Exhibit
+    What a whole report shows beside the verdict, taken from the stored evidence; never judged.
 Agreement, score
     Whether a suite's runs say the same; whether they say what the document says. A score is given
     of a trained model only, and is no evidence about a server.
-Exhibit
-    What a whole report shows beside the verdict, taken from the stored evidence; never judged.
 Verdict
     `stable`, `diverged` or `inconclusive`; of volleys `batch-equal`, `batch-dependent` or
     `inconclusive`; with the reason and with what it does not cover.

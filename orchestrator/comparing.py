@@ -207,7 +207,7 @@ def _movement(token: int, left: Position, right: Position) -> Movement:
     deltas = [b - a for a, b in shared]
     relative = [(b - right.argmax.logprob) - (a - left.argmax.logprob) for a, b in shared]
     moved = sum(abs(delta) > rounding for delta in relative)
-    same = bool(deltas) and max(deltas) - min(deltas) <= rounding and any(deltas)
+    same = bool(deltas) and max(deltas) - min(deltas) <= rounding and all(deltas)
     return Movement(
         token=token,
         shared=len(shared),

@@ -4,7 +4,7 @@ Each arm is one `with` block around one server. What an arm received is on disk 
 looks at it; the judgement reads it back from there, and `analyze` takes the same way.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
@@ -20,8 +20,9 @@ from orchestrator.model.engine import EngineFacts
 from orchestrator.model.exchange import Exchange
 from orchestrator.model.host import MemorySample
 from orchestrator.model.outcome import Completed, Failed, Outcome, Stage
-from orchestrator.model.patch import Overlay, Removal
+from orchestrator.model.patch import SHAM, Overlay, Removal
 from orchestrator.model.plan import ArmPlan, ColdRun, Plan, ProbePlan
+from orchestrator.model.resumption import Resumption
 from orchestrator.model.verdict import ArmVerdict, RunVerdict
 from orchestrator.patching.removal import OverlaidArm, judge_removal
 from orchestrator.patching.reported import loaded_modules, marked_engine_cores
@@ -29,9 +30,6 @@ from orchestrator.requesting import request_body
 from orchestrator.serverlog.scan import scan
 
 log = structlog.get_logger()
-
-SHAM = "sham"
-"""The patch that changes no meaning."""
 
 SERVER_INFO, METRICS_AT_THE_END = "server-info.json", "metrics-end.txt"
 PAGES = {SERVER_INFO: "/server_info?config_format=json", "metrics-ready.txt": "/metrics"}
@@ -98,14 +96,30 @@ class Progress(Protocol):
         """Its server is gone."""
 
 
-def execute(plan: Plan, *, start_server: StartServer, store: Store, progress: Progress) -> None:
+def execute(
+    plan: Plan,
+    *,
+    start_server: StartServer,
+    store: Store,
+    progress: Progress,
+    kept: Collection[str] = (),
+) -> None:
     """Run every arm of the plan, one after the other; a failed arm does not stop the next.
+
+    Args:
+        plan: What is meant to happen.
+        start_server: How an arm's server is started.
+        store: Where what it received goes.
+        progress: Told how it goes on.
+        kept: Arms that an earlier run has finished, and that are in the store already.
 
     Raises:
         HostError: The machine is at fault, so that the next arm cannot do better.
         InterruptedRunError: Everything is torn down and saved.
     """
     for number, arm in enumerate(plan.arms, start=1):
+        if arm.name in kept:
+            continue
         with structlog.contextvars.bound_contextvars(arm=arm.name):
             progress.arm_started(arm.name, number, len(plan.arms))
             outcome = _execute_arm(plan, arm, start_server, store, progress)
@@ -229,6 +243,9 @@ class StoredRun(Protocol):
     def memory(self, arm: str, /) -> tuple[MemorySample, ...]:
         """Memory samples, in the order in which they were taken."""
 
+    def resumption(self) -> Resumption | None:
+        """What was kept of an earlier run; `None` when the run was not resumed."""
+
 
 def judge_run(plan: Plan, stored: StoredRun) -> RunVerdict:
     """Judge a run from what is on disk.
@@ -239,7 +256,21 @@ def judge_run(plan: Plan, stored: StoredRun) -> RunVerdict:
     Raises:
         RunFolderError: A part of an exchange is missing or cannot be read.
     """
-    verdict = judge(plan, [_stored_evidence(plan, arm, stored) for arm in plan.arms])
+    return judge_evidence(plan, stored_evidence(plan, stored), stored)
+
+
+def stored_evidence(plan: Plan, stored: StoredRun) -> list[ArmEvidence]:
+    """Every arm's evidence from what is on disk, in the order of the plan.
+
+    Raises:
+        RunFolderError: A part of an exchange is missing or cannot be read.
+    """
+    return [_stored_evidence(plan, arm, stored) for arm in plan.arms]
+
+
+def judge_evidence(plan: Plan, evidence: Sequence[ArmEvidence], stored: StoredRun) -> RunVerdict:
+    """Judge a run whose evidence was read already; `stored` tells what a patch loaded."""
+    verdict = judge(plan, evidence, resumption=stored.resumption())
     removal = _removal(plan, verdict, stored)
     return verdict if removal is None else _with_removal(verdict, removal)
 
@@ -252,7 +283,7 @@ def _removal(plan: Plan, verdict: RunVerdict, stored: StoredRun) -> Removal | No
     if patched is None or plan.control is None:
         return None
     sham = next((arm for patch, arm in overlaid if patch == SHAM), None)
-    return judge_removal(arms[plan.control], patched, sham)
+    return judge_removal(arms.get(plan.control), patched, sham)
 
 
 def _overlaid(verdict: ArmVerdict, stored: StoredRun) -> OverlaidArm | None:

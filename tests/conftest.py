@@ -7,9 +7,11 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import docker
 import pytest
 import structlog
 
+from orchestrator.adapters.docker_engine import docker_engine
 from orchestrator.adapters.engine_preparation import (
     PreparedEngine,
     default_cache,
@@ -57,9 +59,38 @@ def engine() -> PreparedEngine:
 
 
 @pytest.fixture(scope="session")
+def docker_client() -> Iterator[docker.DockerClient]:
+    """The Docker Engine; skipped with the reason where there is none, a failure in CI."""
+    try:
+        with docker_engine() as client:
+            yield client
+    except HostError as error:
+        if IN_CI:
+            raise
+        pytest.skip(f"no Docker Engine here: {error}")
+
+
+@pytest.fixture(scope="session")
+def base_image(docker_client: docker.DockerClient) -> str:
+    """An image with the Python that runs us: ENGINE_IMAGE, else the public one if it is there."""
+    name = os.environ.get("ENGINE_IMAGE", "python:3.11-slim")
+    if not docker_client.images.list(name):
+        if IN_CI:
+            raise HostError(f"ENGINE_IMAGE: the engine has no image {name}")
+        pytest.skip(f"no Python image here: ENGINE_IMAGE names {name}, which the engine lacks")
+    return name
+
+
+@pytest.fixture(scope="session")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The shipped definitions, for runs of any kind."""
     return _copied(tmp_path_factory.mktemp("project"))
+
+
+@pytest.fixture
+def own_project(tmp_path: Path) -> Path:
+    """The shipped definitions, for a test that changes them."""
+    return _copied(tmp_path / "project")
 
 
 @pytest.fixture(scope="session")

@@ -13,6 +13,7 @@ from orchestrator.model.host import MemorySample
 from orchestrator.model.outcome import Completed, Failed, Outcome
 from orchestrator.model.patch import Overlay
 from orchestrator.model.plan import ArmPlan, CellPlan, Plan, ProbePlan
+from orchestrator.model.resumption import Resumption
 from orchestrator.model.verdict import CellVerdict, RunVerdict
 from orchestrator.runner import judge_run
 from tests.answers import PLAIN, Pair, body, moved
@@ -57,6 +58,7 @@ class Reply:
 
 
 Script = Callable[[ArmPlan, CellPlan, ProbePlan], Reply]
+Change = Callable[[Reply, ArmPlan, CellPlan, ProbePlan], None]
 
 
 def plain(arm: ArmPlan, cell: CellPlan, probe: ProbePlan) -> Reply:
@@ -71,6 +73,17 @@ def affected(arm: ArmPlan, cell: CellPlan, probe: ProbePlan) -> Reply:
     if cell.kind == "contaminated" and reply.cached:
         reply.lists = _of_document(cell.document, moved(0))
     return reply
+
+
+def changed(script: Script, change: Change) -> Script:
+    """A script with something else in some of its replies."""
+
+    def played(arm: ArmPlan, cell: CellPlan, probe: ProbePlan) -> Reply:
+        reply = script(arm, cell, probe)
+        change(reply, arm, cell, probe)
+        return reply
+
+    return played
 
 
 def _of_document(name: str, lists: Lists = PLAIN) -> Lists:
@@ -89,6 +102,8 @@ class Scenario:
     said: dict[str, dict[str, object]] = field(default_factory=dict)
     logs: dict[str, bytes] = field(default_factory=dict)
     cache_labels: dict[str, dict[str, str]] = field(default_factory=dict)
+    overlays: dict[str, Overlay] = field(default_factory=dict)
+    resumed: Resumption | None = None
 
     def judge(self) -> RunVerdict:
         """As `run` and `analyze` do."""
@@ -132,9 +147,8 @@ class Scenario:
         return self._facts_of(next(entry for entry in self.plan.arms if entry.name == arm))
 
     def overlay(self, arm: str) -> Overlay | None:
-        """No arm of these runs is patched."""
-        assert arm
-        return None
+        """None, unless the test says that the arm is patched."""
+        return self.overlays.get(arm)
 
     def log(self, arm: str) -> bytes:
         """Nothing, unless the test says otherwise."""
@@ -144,6 +158,10 @@ class Scenario:
         """Not sampled."""
         assert arm
         return ()
+
+    def resumption(self) -> Resumption | None:
+        """In one go, unless the test says otherwise."""
+        return self.resumed
 
     def page(self, arm: str, name: str) -> str | None:
         """The engine's own words on its cache; `cache_labels` says what else it says."""

@@ -93,7 +93,7 @@ def test_a_trimmed_run_is_judged_the_same_and_names_no_path(
 
     copy = RunStore.open(target)
     assert judge_run(copy.read("plan.json", Plan), copy) == Scenario().judge()
-    assert counts == {"<home>": 3, "<host>": 4}
+    assert counts == {"<home>": 3, "<host>": 4, "<secret>": 0}
     assert json.loads((target / "trimmed.json").read_text())["of"] == stored.root.name
     log = (target / "arms" / "clean" / "server.log").read_text()
     assert log == "log of <home>/model on <host>\n"

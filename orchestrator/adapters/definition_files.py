@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from orchestrator.errors import DefinitionError
 from orchestrator.model.experiment import Document, Experiment
-from orchestrator.model.profile import LaunchProfile
+from orchestrator.model.profile import PROFILE_KINDS, AnyProfile
 from orchestrator.model.record import Record
 from orchestrator.model.suite import SuiteExperiment, SuiteItem
 
@@ -28,6 +28,7 @@ class Definitions:
         self.documents_dir = root / "arms" / "documents"
         self.patches_dir = root / "arms" / "patches"
         self.engines_dir = root / "launch_profiles" / "engines"
+        self.images_dir = root / "launch_profiles" / "images"
         self._arms = root / "arms"
         self._suites_dir = root / "arms" / "suites"
         self._profiles = root / "launch_profiles"
@@ -87,14 +88,18 @@ class Definitions:
         named[suite.warm_up_document] = (f"arms/{suite.name}.toml", "warm_up_document")
         return {name: self._document(name, *place) for name, place in named.items()}
 
-    def profile(self, name: str) -> LaunchProfile:
+    def profile(self, name: str) -> AnyProfile:
         """Read `launch_profiles/NAME.toml`; `name` may also be that file's path.
 
         Raises:
             DefinitionError: No such file, no TOML, or not a valid profile.
         """
         path = _find(self._profiles, name, "launch profile")
-        return _named(path, validated(path, self._extended(path, []), LaunchProfile))
+        values = self._extended(path, [])
+        kind = values.get("kind")
+        if not isinstance(kind, str) or kind not in PROFILE_KINDS:
+            raise DefinitionError(path, f"kind: must be one of {', '.join(PROFILE_KINDS)}")
+        return _named(path, validated(path, values, PROFILE_KINDS[kind]))
 
     def _extended(self, path: Path, extending: list[Path]) -> dict[str, object]:
         """A profile's keys over those of the one that it `extends`; of a table, key by key."""

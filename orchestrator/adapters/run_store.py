@@ -24,6 +24,7 @@ from orchestrator.model.outcome import OUTCOME, Outcome
 from orchestrator.model.patch import Overlay
 from orchestrator.model.plan import LaunchPlan
 from orchestrator.model.record import Record
+from orchestrator.model.resumption import Resumption
 
 R = TypeVar("R", bound=Record)
 
@@ -187,6 +188,14 @@ class RunStore:
         """
         return self.read("end.json", RunEnd) if self.has("end.json") else None
 
+    def resumption(self) -> Resumption | None:
+        """What the run kept of an earlier one; `None` when it was not resumed.
+
+        Raises:
+            RunFolderError: The file is not what it should be.
+        """
+        return self.read("resumed.json", Resumption) if self.has("resumed.json") else None
+
     def log(self, arm: str) -> bytes:
         """The server's whole log; empty when there is none."""
         return self.read_bytes(f"arms/{arm}/server.log") or b""
@@ -225,7 +234,11 @@ class RunStore:
         try:
             return kind.from_json(content)
         except ValidationError as error:
-            raise RunFolderError(f"{path}: {error.errors(include_url=False)[:3]}") from error
+            problems = [
+                f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}".removeprefix(": ")
+                for problem in error.errors(include_url=False)[:3]
+            ]
+            raise RunFolderError(f"{path}: {'; '.join(problems)}") from error
 
     def read_bytes(self, relative: str) -> bytes | None:
         """A file's content, which `trim` may have compressed; `None` when it is not there.

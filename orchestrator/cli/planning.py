@@ -19,15 +19,18 @@ from orchestrator.adapters.engine_preparation import (
     prepare_model,
     tokenizer_for,
 )
+from orchestrator.cli.containers import container_files
 from orchestrator.errors import DefinitionError
 from orchestrator.model.engine import EngineFiles
 from orchestrator.model.experiment import Experiment
-from orchestrator.model.plan import Plan, Selection
+from orchestrator.model.plan import ArmPlan, Plan, Selection
 from orchestrator.model.profile import (
+    AnyProfile,
+    DockerProfile,
     FoundInterpreter,
-    LaunchProfile,
     MiniatureInterpreter,
     OwnInterpreter,
+    ProcessProfile,
 )
 from orchestrator.model.suite import SuiteExperiment
 from orchestrator.planning.launching import Stack
@@ -42,11 +45,38 @@ DEFAULT_PROFILE = "vllm-cpu-tiny-hybrid"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """Which run is wanted."""
+
+    experiment: str
+    profile: str | None
+    """`None`: the default, or what the experiment's arms name."""
+
+    selection: Selection
+    arms: tuple[str, ...]
+    """Only these; all when empty."""
+
+    def command(self) -> tuple[str, ...]:
+        """The command line that makes such a run."""
+        return (
+            *("vllm-arms", "run", self.experiment),
+            *(() if self.profile is None else ("--profile", self.profile)),
+            *(() if self.selection == "plain" else (f"--{self.selection}",)),
+            *(word for arm in self.arms for word in ("--arm", arm)),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Planned:
-    """A plan, and the engine that it was made for."""
+    """A plan, and the engines that it was made for."""
 
     plan: Plan
-    engine: EngineFiles
+    stacks: tuple[Stack, ...]
+
+    def engine_of(self, arm: ArmPlan) -> EngineFiles:
+        """The engine that an arm's server is started from."""
+        by_profile = {stack.profile.name: stack.engine for stack in self.stacks}
+        return by_profile[arm.profile or self.plan.profile]
 
 
 def resolve_plan(
@@ -95,7 +125,7 @@ def resolve_plan(
         arms=arms,
         stacks=stacks if asked.stacks else (),
     )
-    return Planned(plan=plan, engine=first.engine)
+    return Planned(plan=plan, stacks=tuple(stacks))
 
 
 def _profiles(
@@ -103,7 +133,7 @@ def _profiles(
     asked: Asked,
     profile: str | None,
     arms: Sequence[str],
-) -> list[LaunchProfile]:
+) -> list[AnyProfile]:
     """The one on the command line, or those of the arms that are run; the first one's grid counts.
 
     Raises:
@@ -143,14 +173,16 @@ def _plan_maker(definitions: Definitions, asked: Asked) -> Callable[..., Plan]:
 
 
 def engine_files(
-    definitions: Definitions, profile: LaunchProfile, report: Report | None
+    definitions: Definitions, profile: AnyProfile, report: Report | None
 ) -> EngineFiles:
     """Where the profile's engine is; prepared first when `report` is given.
 
     Raises:
         DefinitionError: A path of the profile's own interpreter does not exist.
-        HostError: The engine cannot be prepared.
+        HostError: The engine cannot be prepared; for a container, its image is not to be had.
     """
+    if isinstance(profile, DockerProfile):
+        return container_files(definitions, profile, report)
     interpreter = profile.interpreter
     if isinstance(interpreter, OwnInterpreter):
         return _own_files(profile, interpreter)
@@ -191,7 +223,7 @@ def _miniature_files(definitions: Definitions, interpreter: MiniatureInterpreter
     )
 
 
-def _own_files(profile: LaunchProfile, interpreter: OwnInterpreter) -> EngineFiles:
+def _own_files(profile: ProcessProfile, interpreter: OwnInterpreter) -> EngineFiles:
     for key in ("python", "model_dir", "tokenizer_file"):
         path = getattr(interpreter, key)
         if not Path(path).exists():

@@ -6,6 +6,7 @@ from pathlib import Path
 from orchestrator.adapters.run_store import RunStore
 from orchestrator.cli.app import ReportFormat
 from orchestrator.cli.progress import terminal
+from orchestrator.cli.resuming import arms_made
 from orchestrator.exhibiting import exhibits
 from orchestrator.model.plan import Plan
 from orchestrator.model.verdict import RunVerdict
@@ -30,13 +31,22 @@ def print_report(run: Path, form: ReportFormat) -> None:
 def _report(plan: Plan, verdict: RunVerdict, store: RunStore, form: ReportFormat) -> str:
     match form:
         case ReportFormat.MARKDOWN:
-            return markdown(plan, verdict, command=shlex.join(store.start().command))
+            command = shlex.join(store.start().command)
+            return markdown(plan, verdict, command=command, made=arms_made(plan, store))
         case ReportFormat.HTML:
             return page(plan, verdict, store)
         case ReportFormat.JUNIT:
             return junit(verdict, {arm.name: store.outcome(arm.name) for arm in plan.arms})
+        case ReportFormat.COMMENT:
+            raise AssertionError(form)  # `cli/sharing.py` prints it, with what goes along
 
 
 def page(plan: Plan, verdict: RunVerdict, store: RunStore) -> str:
     """`report.html` of a judged run."""
-    return html(plan, verdict, exhibits(plan, verdict, store), run=store.root.resolve().name)
+    return html(
+        plan,
+        verdict,
+        exhibits(plan, verdict, store),
+        run=store.root.resolve().name,
+        made=arms_made(plan, store),
+    )

@@ -15,7 +15,9 @@ from orchestrator.adapters.trimming import replacements, trim
 from orchestrator.cli.overlaying import check_patches, read_patches
 from orchestrator.cli.planning import engine_files, resolve_plan
 from orchestrator.cli.progress import terminal
+from orchestrator.cli.resuming import arms_made
 from orchestrator.errors import HostError
+from orchestrator.model.container import ContainerPlan
 from orchestrator.model.plan import ArmPlan, CellPlan, Plan, Selection
 from orchestrator.model.serverlog import LogScan
 from orchestrator.model.verdict import RunVerdict
@@ -47,6 +49,8 @@ def print_plan(
         say(f"{arm.name}: expected {plan.expectations.get(arm.name, 'nothing in particular')}")
         settings = [f"{name}={shlex.quote(v)}" for name, v in arm.launch.environment.items()]
         say(f"  {' '.join(settings)} {shlex.join(arm.launch.argv)}")
+        if arm.launch.container is not None:
+            say(f"  {_container(arm.launch.container)}")
         console.print(_cells(arm))
     say("")
     say(_patches_fit(project, plan))
@@ -63,6 +67,12 @@ def print_plan(
         )
     say("")
     say(f"{len(plan.arms)} server starts, {probes} probes, about {expected_s:.0f} s")
+
+
+def _container(container: ContainerPlan) -> str:
+    mounts = ", ".join(f"{mount.source} at {mount.target}" for mount in container.mounts)
+    asked = "" if container.image == container.declared else f" ({container.image[:19]})"
+    return f"in a container of {container.declared}{asked}, {container.platform}; {mounts}"
 
 
 def _patches_fit(project: Path, plan: Plan) -> str:
@@ -152,7 +162,12 @@ def print_analysis(run: Path) -> int:
 def print_trimming(project: Path, run: Path, target: Path) -> None:
     """Trim a run, and say what was replaced."""
     store, plan = _open(run)
-    report = markdown(plan, judge_run(plan, store), command=shlex.join(store.start().command))
+    report = markdown(
+        plan,
+        judge_run(plan, store),
+        command=shlex.join(store.start().command),
+        made=arms_made(plan, store),
+    )
     counts = trim(store, target, replacements(project, default_cache()), report=report)
     size = sum(path.stat().st_size for path in target.rglob("*") if path.is_file())
     console = terminal()

@@ -3,10 +3,13 @@
 from collections.abc import Sequence
 
 from orchestrator.model.plan import CellPlan, Plan
+from orchestrator.model.resumption import Resumption
 from orchestrator.model.verdict import ArmVerdict
 
 
-def not_covered(plan: Plan, arms: Sequence[ArmVerdict]) -> tuple[str, ...]:
+def not_covered(
+    plan: Plan, arms: Sequence[ArmVerdict], resumption: Resumption | None
+) -> tuple[str, ...]:
     """What nobody may read into the verdict (16)."""
     starts = "two" if any(arm.of_arm is not None for arm in plan.arms) else "one"
     said = [
@@ -43,6 +46,12 @@ def not_covered(plan: Plan, arms: Sequence[ArmVerdict]) -> tuple[str, ...]:
         )
     if not any(cell.place != "measured" for arm in plan.arms for cell in arm.cells):
         said.append("Equality with a reference: the experiment leaves the reference cells out.")
+    if resumption is not None and resumption.kept:
+        kept = ", ".join(f"{arm.arm} ({arm.made_at:%Y-%m-%d %H:%M} UTC)" for arm in resumption.kept)
+        said.append(
+            f"Times between arms: the run was resumed; {kept} ran in an earlier sitting, and a"
+            " price holds only among arms of one."
+        )
     return tuple(said)
 
 

@@ -11,6 +11,7 @@ from orchestrator.judging.measured import ArmEvidence
 from orchestrator.model.experiment import Expectation
 from orchestrator.model.outcome import Failed
 from orchestrator.model.plan import Plan
+from orchestrator.model.resumption import Resumption
 from orchestrator.model.score import ItemResult
 from orchestrator.model.stacks import StackComparison
 from orchestrator.model.verdict import (
@@ -24,12 +25,13 @@ from orchestrator.model.verdict import (
 from orchestrator.stacks import compare_stacks, start_line
 
 
-def judge(plan: Plan, arms: Sequence[ArmEvidence]) -> RunVerdict:
+def judge(plan: Plan, arms: Sequence[ArmEvidence], *, resumption: Resumption | None) -> RunVerdict:
     """Judge a whole run.
 
     Args:
         plan: What was meant to happen.
         arms: What happened, one entry for each arm of the plan, in its order.
+        resumption: Which arms were kept of an earlier run; `None` when none was.
     """
     judged = {arm.plan.name: judge_cells(arm) for arm in arms}
     verdicts = []
@@ -68,7 +70,7 @@ def judge(plan: Plan, arms: Sequence[ArmEvidence]) -> RunVerdict:
         suite=()
         if plan.suite is None
         else tuple(compare_suites(*pair) for pair in combinations(verdicts, 2)),
-        not_covered=not_covered(plan, verdicts),
+        not_covered=not_covered(plan, verdicts, resumption),
     )
 
 

@@ -115,6 +115,10 @@ class ServerSettings(Record):
     """Only where this arm's configuration changes the grid; sizes stay the reference arm's."""
 
 
+RESERVED_NAMES = ("latest", "nightly")
+"""What `runs/` has beside the folders of the experiments."""
+
+
 def profiles_of(arms: Sequence[ServerSettings]) -> tuple[str, ...]:
     """The profiles that arms name, in order, each once."""
     return tuple(dict.fromkeys(arm.profile for arm in arms if arm.profile is not None))
@@ -206,6 +210,8 @@ class Experiment(Record):
 
     @model_validator(mode="after")
     def _names_are_unique_and_known(self) -> Self:
+        if self.name in RESERVED_NAMES:
+            raise ValueError(f"name: {self.name} is taken in runs/ by what is no experiment")
         arms = [arm.name for arm in self.arms]
         for what, names in (("arms", arms), ("documents", list(self.documents))):
             if len(set(names)) != len(names):

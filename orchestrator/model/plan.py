@@ -4,6 +4,7 @@ from typing import Literal
 
 from pydantic import Field, JsonValue
 
+from orchestrator.model.container import ContainerPlan
 from orchestrator.model.experiment import CellKind, Expectation, Purpose, Switch
 from orchestrator.model.prediction import CellPrediction
 from orchestrator.model.profile import ReadyLimits, StopLimits
@@ -128,6 +129,9 @@ class LaunchPlan(Record):
     request_timeout_s: float
     heartbeat_timeout_s: float | None = None
     """`None`: a request is given up after `request_timeout_s` only."""
+
+    container: ContainerPlan | None = None
+    """`None`: a process of this machine."""
 
 
 class Declared(Record):

@@ -7,7 +7,7 @@ from orchestrator.errors import DefinitionError
 from orchestrator.model.engine import EngineFiles
 from orchestrator.model.experiment import ServerSettings
 from orchestrator.model.plan import LaunchPlan
-from orchestrator.model.profile import LaunchProfile
+from orchestrator.model.profile import LaunchProfile, ProcessProfile
 from orchestrator.sizing import resolve
 
 
@@ -62,18 +62,19 @@ def launch_plan(
     return LaunchPlan(
         argv=(engine.python, *(_filled_in(arg, profile, engine, budget) for arg in args)),
         environment={**engine.environment, **profile.environment, **arm.environment},
-        inherit=profile.inherit,
+        inherit=profile.inherit if isinstance(profile, ProcessProfile) else (),
         ready=profile.ready,
         stop=profile.stop,
         request_timeout_s=profile.request_timeout_s,
         heartbeat_timeout_s=profile.heartbeat_timeout_s,
+        container=engine.container,
     )
 
 
 def _filled_in(argument: str, profile: LaunchProfile, engine: EngineFiles, budget: int) -> str:
     parts = {
         "{model}": engine.model_dir,
-        "{tokenizer}": engine.tokenizer_file,
+        "{tokenizer}": engine.served_tokenizer_file or engine.tokenizer_file,
         "{budget}": str(budget),
         "{context}": str(profile.context_tokens),
     }

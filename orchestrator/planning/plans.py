@@ -73,14 +73,14 @@ def make_plan(
     by_profile = {stack.profile.name: stack for stack in used}
     throughput = plan_throughput(experiment, profile, documents, encode, selection)
     starts = _starts(chosen, there_and_back=experiment.there_and_back)
-    expected = experiment.expectations.get(profile.name, {})
+    expected = experiment.expectations.get(profile.listed_as, {})
     return Plan(
         experiment=experiment.name,
         question=experiment.question,
         profile=", ".join(by_profile),
         engine=", ".join(dict.fromkeys(engine_name(stack.profile) for stack in used)),
         engine_identity=", ".join(stack.engine.identity for stack in used),
-        purpose=experiment.purpose(profile.name),
+        purpose=experiment.purpose(profile.listed_as),
         expectations={
             name: expected[arm.name] for name, arm in starts if arm.name in expected
         },

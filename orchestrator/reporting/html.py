@@ -1,6 +1,7 @@
 """`report.html`: one file that opens from disk, in light and dark, without script or network."""
 
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -8,6 +9,7 @@ from markupsafe import Markup
 
 from orchestrator.model.exhibits import ArmExhibit, Contrast, Exhibits
 from orchestrator.model.plan import Plan
+from orchestrator.model.resumption import KeptArm
 from orchestrator.model.verdict import CellVerdict, RunVerdict
 from orchestrator.pricing import advice, prices
 from orchestrator.reporting.charts.drawing import VARIANT_COLOURS
@@ -74,7 +76,14 @@ class DrawnScan:
     remainders: Markup | None
 
 
-def html(plan: Plan, verdict: RunVerdict, exhibits: Exhibits, *, run: str) -> str:
+def html(
+    plan: Plan,
+    verdict: RunVerdict,
+    exhibits: Exhibits,
+    *,
+    run: str,
+    made: Sequence[KeptArm] = (),
+) -> str:
     """The whole report of a run.
 
     Args:
@@ -82,6 +91,7 @@ def html(plan: Plan, verdict: RunVerdict, exhibits: Exhibits, *, run: str) -> st
         verdict: What was concluded.
         exhibits: What the run left behind beside it.
         run: Name of its folder.
+        made: Of a resumed run: when and by which run each arm was made.
 
     Returns:
         One page. Its only links lead to parts of itself and to files of the run's folder, so it
@@ -92,6 +102,7 @@ def html(plan: Plan, verdict: RunVerdict, exhibits: Exhibits, *, run: str) -> st
     return _TEMPLATES.get_template("report.html.j2").render(
         plan=plan,
         run=run,
+        made=made,
         verdict=verdict,
         exhibits=exhibits,
         sign_of=SIGN_OF,

@@ -2,7 +2,14 @@
 
 from dataclasses import dataclass
 
-from orchestrator.model.verdict import CellVerdict, Pattern, ProbeResult, RunVerdict, Word
+from orchestrator.model.verdict import (
+    CellVerdict,
+    Difference,
+    Pattern,
+    ProbeResult,
+    RunVerdict,
+    Word,
+)
 
 _DIGEST_DIGITS = 8
 """Enough to tell the few hundred digests of a run apart."""
@@ -48,6 +55,16 @@ COLUMNS = {
 def rows(verdict: RunVerdict) -> list[Row]:
     """Every measured cell, in the order of the arms and of their cells."""
     return [_row(cell) for arm in verdict.arms for cell in arm.cells]
+
+
+def differences(verdict: RunVerdict) -> list[tuple[str, str, Difference]]:
+    """Arm, cell, and two of its answers that should have been equal, where there are any."""
+    return [
+        (arm.arm, cell.cell, cell.pattern.difference)
+        for arm in verdict.arms
+        for cell in arm.cells
+        if cell.pattern is not None and cell.pattern.difference is not None
+    ]
 
 
 def _row(cell: CellVerdict) -> Row:
