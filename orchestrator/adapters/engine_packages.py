@@ -1,4 +1,4 @@
-"""The vllm package of a release that is at hand: in a wheel, an environment, a folder or an image.
+"""The vllm package of a release that is at hand: in a wheel, an environment or a folder.
 
 Only its Python files are looked at, and nothing of them is imported.
 """
@@ -9,8 +9,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from orchestrator.adapters.docker_engine import docker_engine
-from orchestrator.adapters.image_package import whole_package
 from orchestrator.errors import DefinitionError
 
 PACKAGE = "vllm"
@@ -33,26 +31,6 @@ def package_at(given: Path) -> Iterator[Path]:
             yield _below(given, Path(folder))
     else:
         yield _below(given, given)
-
-
-@contextmanager
-def package_in(image: str) -> Iterator[Path]:
-    """Folder with the Python files of an image's package, for the time of the block.
-
-    Args:
-        image: Its id or name on the Docker Engine; nothing is pulled.
-
-    Raises:
-        HostError: The engine does not have it, or the image has no such package.
-    """
-    with docker_engine() as client:
-        found = whole_package(client, image, "python3", {}, package=PACKAGE)
-    with tempfile.TemporaryDirectory(prefix="vllm-arms-image-") as folder:
-        for name, content in found.sources.items():
-            if name.endswith(".py"):
-                (Path(folder) / name).parent.mkdir(parents=True, exist_ok=True)
-                (Path(folder) / name).write_bytes(content)
-        yield Path(folder) / PACKAGE
 
 
 def _unpack(wheel: Path, folder: Path) -> None:

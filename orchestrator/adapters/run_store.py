@@ -28,6 +28,9 @@ from orchestrator.model.resumption import Resumption
 
 R = TypeVar("R", bound=Record)
 
+TRIMMED = "trimmed.json"
+"""Stands in a copy that `trim` made."""
+
 COMPRESSED = ".xz"
 """Ends the name of a file that `trim` compressed."""
 
@@ -219,7 +222,7 @@ class RunStore:
 
     def has(self, relative: str) -> bool:
         """Whether the file is there, as it is or compressed by `trim`."""
-        return any((self.root / name).is_file() for name in (relative, relative + COMPRESSED))
+        return self._stored(relative).is_file()
 
     def read(self, relative: str, kind: type[R]) -> R:
         """Read a record.
@@ -246,14 +249,21 @@ class RunStore:
         Raises:
             RunFolderError: What was compressed cannot be read back.
         """
-        path = self.root / relative
-        if path.is_file():
-            return path.read_bytes()
-        packed = path.with_name(path.name + COMPRESSED)
+        path = self._stored(relative)
+        if not path.is_file():
+            return None
         try:
-            return lzma.decompress(packed.read_bytes()) if packed.is_file() else None
+            content = path.read_bytes()
+            return content if path == self.root / relative else lzma.decompress(content)
         except (lzma.LZMAError, EOFError) as error:
-            raise RunFolderError(f"{packed}: cannot be read: {error}") from error
+            raise RunFolderError(f"{path}: cannot be read: {error}") from error
+
+    def _stored(self, relative: str) -> Path:
+        """Where a file is, or would be: only a trimmed run has compressed ones."""
+        path = self.root / relative
+        if path.is_file() or not (self.root / TRIMMED).is_file():
+            return path
+        return path.with_name(path.name + COMPRESSED)
 
     def exchanges(self, arm: str) -> Iterator[tuple[Exchange, str]]:
         """An arm's exchanges in the order of their probe ids, each with its counters.

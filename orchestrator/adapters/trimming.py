@@ -6,7 +6,15 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from orchestrator.adapters.run_store import COMPRESSED, PACKED, RunStore, as_json, compressed, pack
+from orchestrator.adapters.run_store import (
+    COMPRESSED,
+    PACKED,
+    TRIMMED,
+    RunStore,
+    as_json,
+    compressed,
+    pack,
+)
 from orchestrator.errors import RunFolderError
 from orchestrator.scrubbing import Scrubber
 
@@ -63,9 +71,7 @@ def trim(
                 _copy_text(store, copy, f"arms/{arm}/{name}", scrubber)
             files = store.exchange_files(arm)
             copy.write_bytes(f"arms/{arm}/{PACKED}", pack(files))
-        copy.write_text(
-            "trimmed.json", as_json({"of": store.root.name, "replaced": scrubber.counts})
-        )
+        copy.write_text(TRIMMED, as_json({"of": store.root.name, "replaced": scrubber.counts}))
     except BaseException:
         shutil.rmtree(target, ignore_errors=True)  # nothing half-written stays
         raise

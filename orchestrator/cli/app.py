@@ -107,7 +107,7 @@ def run(
         raise DefinitionError("EXPERIMENT", "Missing argument: name one, or a run with --resume")
     wanted = Wanted(
         experiment=experiment,
-        profile=profile or DEFAULT_PROFILE,
+        profile=profile,
         selection=selection,
         arms=tuple(arm or ()),
     )

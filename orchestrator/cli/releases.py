@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
-from orchestrator.adapters.engine_packages import package_at, package_in
-from orchestrator.adapters.scheduler_source import ask_split, under_interpreter
+from orchestrator.adapters.docker_engine import docker_engine
+from orchestrator.adapters.engine_packages import package_at
+from orchestrator.adapters.scheduler_source import ask_split, under_image, under_interpreter
 from orchestrator.errors import DefinitionError
 from orchestrator.model.prediction import SchedulerSettings, SplitSource
 from orchestrator.prediction.panel import rules_giving, split_panel
@@ -60,11 +61,14 @@ def release_of(given: str, basis: SchedulerSettings, *, where: str) -> Release:
             given=given, version=given, settings=_settings(where, given, basis), source=None
         )
     cases = split_panel(PANEL_CASES, seed=0)
-    with package_at(Path(given)) if image == given else package_in(image) as package:
-        # The function alone is run, and its text needs no vLLM: our own interpreter will do.
-        source, scheduled = ask_split(
-            under_interpreter(Path(sys.executable)), cases, package=package
-        )
+    if image == given:
+        with package_at(Path(given)) as package:
+            # The function alone is run, and its text needs no vLLM: our own interpreter will do.
+            ours = under_interpreter(Path(sys.executable))
+            source, scheduled = ask_split(ours, cases, package=package)
+    else:
+        with docker_engine() as client:
+            source, scheduled = ask_split(under_image(client, image, "python3"), cases)
     version = source.version or "an unknown version"
     settings = _settings(where, version, basis)
     found = [r for r in rules_giving(cases, scheduled) if r.rule == settings.rule]
