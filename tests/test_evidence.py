@@ -3,7 +3,6 @@
 import lzma
 import re
 from collections import defaultdict
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -79,7 +78,7 @@ def test_the_rule_fits_a_suite_once_its_token_ids_are_known(run: Path) -> None:
         Definitions(PROJECT).profile(plan.profile), speculative=False, prefix_caching=True
     )
     assert settings is not None
-    prompts: dict[str, list[Sequence[int]]] = defaultdict(list)
+    prompts: dict[str, list[tuple[int, ...]]] = defaultdict(list)
     cached: dict[str, list[int | None]] = defaultdict(list)
     measured = {cell.salt for cell in plan.arms[0].cells if cell.place == "measured"}
     for exchange, _ in store.exchanges("untouched"):
