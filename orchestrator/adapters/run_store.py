@@ -203,6 +203,11 @@ class RunStore:
         """The server's whole log; empty when there is none."""
         return self.read_bytes(f"arms/{arm}/server.log") or b""
 
+    def log_file(self, arm: str) -> str | None:
+        """Name of the server's log in the arm's folder; `None` when there is none."""
+        path = self._stored(f"arms/{arm}/server.log")
+        return path.name if path.is_file() else None
+
     def page(self, arm: str, name: str) -> str | None:
         """A page of the server that was saved; `None` when it was not."""
         content = self.read_bytes(f"arms/{arm}/{name}")
