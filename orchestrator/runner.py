@@ -18,7 +18,7 @@ from orchestrator.judging.runs import judge
 from orchestrator.metrics import read_cache_config, read_metrics
 from orchestrator.model.engine import EngineFacts
 from orchestrator.model.exchange import Exchange
-from orchestrator.model.host import MemorySample
+from orchestrator.model.host import HostAccount, MemorySample
 from orchestrator.model.outcome import Completed, Failed, Outcome, Stage
 from orchestrator.model.patch import Overlay, Removal
 from orchestrator.model.plan import ArmPlan, Plan, ProbePlan
@@ -196,6 +196,9 @@ class StoredRun(Protocol):
     def memory(self, arm: str, /) -> tuple[MemorySample, ...]:
         """Memory samples, in the order in which they were taken."""
 
+    def host(self, arm: str, /) -> HostAccount | None:
+        """What it did to the machine; `None` when that was not saved."""
+
 
 def judge_run(plan: Plan, stored: StoredRun) -> RunVerdict:
     """Judge a run from what is on disk.
@@ -257,5 +260,6 @@ def _stored_evidence(plan: Plan, arm: ArmPlan, stored: StoredRun) -> ArmEvidence
             server_info=stored.page(arm.name, SERVER_INFO),
         ),
         memory=stored.memory(arm.name),
+        host=stored.host(arm.name),
         log=log_scan,
     )

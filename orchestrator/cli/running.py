@@ -13,6 +13,7 @@ from rich.text import Text
 
 from orchestrator.adapters.arm_server import ArmServer, running_arm_server
 from orchestrator.adapters.definition_files import Definitions
+from orchestrator.adapters.host_account import accounted_host
 from orchestrator.adapters.host_facts import host_facts, host_state
 from orchestrator.adapters.ownership import this_process
 from orchestrator.adapters.run_store import RunStore
@@ -111,7 +112,14 @@ def _starter(
     def start_server(
         arm: ArmPlan, ready_body: bytes, on_wait: Callable[[float, str], None]
     ) -> Iterator[tuple[ArmServer, EngineFacts]]:
-        with overlaid(arm, patches, store) as launched:
+        with (
+            overlaid(arm, patches, store) as launched,
+            accounted_host(
+                launched.launch.host,
+                lambda account: store.save_host(arm.name, account),
+                hurry=hurry,
+            ),
+        ):
             store.write(f"arms/{arm.name}/launch.json", launched.launch)
             with running_arm_server(
                 launched,

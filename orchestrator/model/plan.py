@@ -3,6 +3,7 @@
 from typing import Literal
 
 from orchestrator.model.experiment import CellKind, Expectation, Purpose, Switch
+from orchestrator.model.host_limits import HostLimits
 from orchestrator.model.prediction import CellPrediction
 from orchestrator.model.profile import ReadyLimits, StopLimits
 from orchestrator.model.record import Record
@@ -62,6 +63,8 @@ class LaunchPlan(Record):
     request_timeout_s: float
     heartbeat_timeout_s: float | None = None
     """`None`: a request is given up after `request_timeout_s` only."""
+
+    host: HostLimits = HostLimits()
 
 
 class Declared(Record):

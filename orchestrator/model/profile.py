@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
+from orchestrator.model.host_limits import HostLimits
 from orchestrator.model.record import Record
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9.-]{0,63}$")]
@@ -136,3 +137,4 @@ class LaunchProfile(Record):
 
     ready: ReadyLimits
     stop: StopLimits
+    host: HostLimits = HostLimits()

@@ -39,6 +39,7 @@ def launch_plan(arm: Arm, profile: LaunchProfile, engine: EngineFiles, budget: i
         stop=profile.stop,
         request_timeout_s=profile.request_timeout_s,
         heartbeat_timeout_s=profile.heartbeat_timeout_s,
+        host=profile.host,
     )
 
 
