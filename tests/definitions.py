@@ -6,7 +6,7 @@ from typing import Any
 from orchestrator.model.engine import EngineFiles
 from orchestrator.model.experiment import Document, Experiment, Task
 from orchestrator.model.plan import Plan, Selection
-from orchestrator.model.profile import LaunchProfile
+from orchestrator.model.profile import ProcessProfile
 from orchestrator.planning.plans import make_plan
 
 ENGINE = EngineFiles(
@@ -63,7 +63,7 @@ def experiment(**changes: Any) -> Experiment:  # noqa: ANN401 - any field
     return Experiment.model_validate(values | changes, strict=False)
 
 
-def profile(**changes: Any) -> LaunchProfile:  # noqa: ANN401 - any field
+def profile(**changes: Any) -> ProcessProfile:  # noqa: ANN401 - any field
     """A profile whose release no prediction rule covers, unless `vllm_version` says otherwise."""
     values: dict[str, Any] = {
         "name": "listed",
@@ -84,12 +84,12 @@ def profile(**changes: Any) -> LaunchProfile:  # noqa: ANN401 - any field
         "ready": {"total_timeout_s": 20.0, "no_progress_timeout_s": 10.0},
         "stop": {"grace_s": 2.0},
     }
-    return LaunchProfile.model_validate(values | changes, strict=False)
+    return ProcessProfile.model_validate(values | changes, strict=False)
 
 
 def plan(
     asked: Experiment | None = None,
-    launched: LaunchProfile | None = None,
+    launched: ProcessProfile | None = None,
     *,
     selection: Selection = "plain",
     arms: Sequence[str] = (),

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from orchestrator.errors import DefinitionError
 from orchestrator.model.experiment import Document, Experiment
-from orchestrator.model.profile import LaunchProfile
+from orchestrator.model.profile import PROFILE_KINDS, AnyProfile
 from orchestrator.model.record import Record
 
 R = TypeVar("R", bound=Record)
@@ -34,13 +34,17 @@ class Definitions:
         """
         return _read(_find(self._arms, name, "experiment"), Experiment)
 
-    def profile(self, name: str) -> LaunchProfile:
+    def profile(self, name: str) -> AnyProfile:
         """Read `launch_profiles/NAME.toml`; `name` may also be that file's path.
 
         Raises:
             DefinitionError: No such file, no TOML, or not a valid profile.
         """
-        return _read(_find(self._profiles, name, "launch profile"), LaunchProfile)
+        path = _find(self._profiles, name, "launch profile")
+        kind = read_table(path).get("kind")
+        if not isinstance(kind, str) or kind not in PROFILE_KINDS:
+            raise DefinitionError(path, f"kind: must be one of {', '.join(PROFILE_KINDS)}")
+        return _read(path, PROFILE_KINDS[kind])
 
     def documents(self, experiment: Experiment) -> dict[str, Document]:
         """Every document that the experiment names, its warm-up document included.

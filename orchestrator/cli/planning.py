@@ -15,10 +15,17 @@ from orchestrator.adapters.engine_preparation import (
     prepare,
     tokenizer_for,
 )
+from orchestrator.cli.containers import container_files
 from orchestrator.errors import DefinitionError
 from orchestrator.model.engine import EngineFiles
 from orchestrator.model.plan import Plan, Selection
-from orchestrator.model.profile import LaunchProfile, MiniatureInterpreter, OwnInterpreter
+from orchestrator.model.profile import (
+    AnyProfile,
+    DockerProfile,
+    MiniatureInterpreter,
+    OwnInterpreter,
+    ProcessProfile,
+)
 from orchestrator.planning.plans import make_plan
 
 Report = Callable[[str], None]
@@ -72,14 +79,16 @@ def resolve_plan(
 
 
 def engine_files(
-    definitions: Definitions, profile: LaunchProfile, report: Report | None
+    definitions: Definitions, profile: AnyProfile, report: Report | None
 ) -> EngineFiles:
     """Where the profile's engine is; prepared first when `report` is given.
 
     Raises:
         DefinitionError: A path of the profile's own interpreter does not exist.
-        HostError: The engine cannot be prepared.
+        HostError: The engine cannot be prepared; for a container, its image is not to be had.
     """
+    if isinstance(profile, DockerProfile):
+        return container_files(definitions, profile, report)
     interpreter = profile.interpreter
     if isinstance(interpreter, OwnInterpreter):
         return _own_files(profile, interpreter)
@@ -108,7 +117,7 @@ def _miniature_files(definitions: Definitions, interpreter: MiniatureInterpreter
     )
 
 
-def _own_files(profile: LaunchProfile, interpreter: OwnInterpreter) -> EngineFiles:
+def _own_files(profile: ProcessProfile, interpreter: OwnInterpreter) -> EngineFiles:
     for key in ("python", "model_dir", "tokenizer_file"):
         path = getattr(interpreter, key)
         if not Path(path).exists():

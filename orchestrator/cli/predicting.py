@@ -16,7 +16,7 @@ from orchestrator.cli.progress import terminal
 from orchestrator.errors import DefinitionError, HostError
 from orchestrator.model.plan import CellPlan, Plan
 from orchestrator.model.prediction import CellPrediction, SchedulerSettings
-from orchestrator.model.profile import LaunchProfile
+from orchestrator.model.profile import AnyProfile
 from orchestrator.model.record import Record
 from orchestrator.planning.cells import scheduler_settings
 from orchestrator.prediction.cells import predict_cell
@@ -90,7 +90,7 @@ class _Answer:
     as_json: dict[str, object]
 
 
-def _answers(project: Path, profile: LaunchProfile, question: Question) -> Iterator[_Answer]:
+def _answers(project: Path, profile: AnyProfile, question: Question) -> Iterator[_Answer]:
     releases = question.versions or [profile.scheduler_release or profile.vllm_version]
     pairs = [_pair(text) for text in question.pairs]
     pairs += [pair for text in question.ranges for pair in _range(text)]
@@ -105,7 +105,7 @@ def _answers(project: Path, profile: LaunchProfile, question: Question) -> Itera
         yield from _predict_plan(plan)
 
 
-def _settings(profile: LaunchProfile, release: str, question: Question) -> SchedulerSettings:
+def _settings(profile: AnyProfile, release: str, question: Question) -> SchedulerSettings:
     drafts = (
         profile.speculative_tokens > 0 if question.speculative is None else question.speculative
     )
@@ -240,7 +240,7 @@ def _trace_lines(path: Path) -> Iterator[TraceLine]:
             ) from error
 
 
-def _engines_own_word(definitions: Definitions, profile: LaunchProfile) -> str:
+def _engines_own_word(definitions: Definitions, profile: AnyProfile) -> str:
     """Hold our rule against the function in the engine's own source, where the engine is there."""
     engine = engine_files(definitions, profile, None)
     wanted = scheduler_settings(profile)

@@ -2,6 +2,7 @@
 
 from pydantic import Field
 
+from orchestrator.model.container import ContainerPlan
 from orchestrator.model.record import Record
 
 
@@ -9,8 +10,20 @@ class EngineFiles(Record):
     """Where the parts of an engine are."""
 
     python: str
+    """The program that the command line begins with; in a container, as found there."""
+
     model_dir: str
+    """As the server sees it."""
+
     tokenizer_file: str
+    """On this machine: prompts are made with it."""
+
+    served_tokenizer_file: str | None = None
+    """As the server sees it, where that is another path."""
+
+    container: ContainerPlan | None = None
+    """`None`: the server is a process of this machine."""
+
     environment: dict[str, str] = Field(default_factory=dict)
     """What the engine needs beyond the profile's own environment."""
 
@@ -32,7 +45,8 @@ class EngineFacts(Record):
 
     port: int
     isolation: str
-    """`pid-namespace`, `user-and-pid-namespace` or `session`: what keeps the server together."""
+    """What keeps the server together: `pid-namespace`, `user-and-pid-namespace`, `session`, or
+    `container`."""
 
     ready_after_s: float
     """From the start of the process to the end of the first real answer."""

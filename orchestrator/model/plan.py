@@ -2,6 +2,7 @@
 
 from typing import Literal
 
+from orchestrator.model.container import ContainerPlan
 from orchestrator.model.experiment import CellKind, Expectation, Purpose, Switch
 from orchestrator.model.host_limits import HostLimits
 from orchestrator.model.prediction import CellPrediction
@@ -63,6 +64,9 @@ class LaunchPlan(Record):
     request_timeout_s: float
     heartbeat_timeout_s: float | None = None
     """`None`: a request is given up after `request_timeout_s` only."""
+
+    container: ContainerPlan | None = None
+    """`None`: a process of this machine."""
 
     host: HostLimits = HostLimits()
 

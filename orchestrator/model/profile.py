@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
+from orchestrator.model.container import AbsolutePath, ImagePin, Platform, Resources
 from orchestrator.model.host_limits import HostLimits
 from orchestrator.model.record import Record
 
@@ -78,12 +79,10 @@ class StopLimits(Record):
 
 
 class LaunchProfile(Record):
-    """How to launch one inference server as a process."""
+    """How to launch one inference server; what the kinds below have in common."""
 
     name: Name
     description: str
-    kind: Literal["process"]
-    interpreter: Interpreter
 
     vllm_version: str
     """As the server's `/version` must report it."""
@@ -121,10 +120,7 @@ class LaunchProfile(Record):
     prefix_caching: PrefixCachingArgs
 
     environment: dict[EnvironmentName, str] = Field(default_factory=dict)
-    """Set for the server, over what it inherits."""
-
-    inherit: tuple[EnvironmentName, ...] = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR")
-    """Variables taken from our environment; every other one is absent for the server."""
+    """Set for the server, over what it inherits or its image sets."""
 
     heartbeat_timeout_s: float = Field(gt=0)
     """How long none of the server's counters may move while a request is awaited."""
@@ -138,3 +134,71 @@ class LaunchProfile(Record):
     ready: ReadyLimits
     stop: StopLimits
     host: HostLimits = HostLimits()
+
+
+class ProcessProfile(LaunchProfile):
+    """A server that is a process of this machine, under an interpreter of its own."""
+
+    kind: Literal["process"]
+    interpreter: Interpreter
+
+    inherit: tuple[EnvironmentName, ...] = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR")
+    """Variables taken from our environment; every other one is absent for the server."""
+
+
+class PreparedModel(Record):
+    """The model and tokenizer that the project's own files prepare in the cache folder."""
+
+    kind: Literal["prepared"]
+
+    recipe: Name
+    """Folder under `launch_profiles/engines/`."""
+
+
+class OwnModel(Record):
+    """A model that is there already. Its folder may be a snapshot in a Hugging Face cache."""
+
+    kind: Literal["own"]
+    model_dir: AbsolutePath
+    tokenizer_file: AbsolutePath
+
+
+class TokenizerOnly(Record):
+    """No model: what the miniature wants."""
+
+    kind: Literal["tokenizer"]
+
+    tokenizer_of: Name
+    """The recipe under `launch_profiles/engines/` whose tokenizer it uses."""
+
+
+Model = Annotated[PreparedModel | OwnModel | TokenizerOnly, Field(discriminator="kind")]
+
+
+class DockerProfile(LaunchProfile):
+    """A server that is a container, from an image that is pinned."""
+
+    kind: Literal["docker"]
+    image: ImagePin
+    platform: Platform
+    """Of the image and of the engine's machine alike: emulation is refused."""
+
+    program: str
+    """In place of the image's entrypoint; `args` follow it. `python3`, `vllm` …"""
+
+    model: Model
+    """On the engine's machine; mounted read-only."""
+
+    offline: bool = True
+    """HF_HUB_OFFLINE and TRANSFORMERS_OFFLINE: what is not there is an error, not a download."""
+
+    resources: Resources
+
+
+PROFILE_KINDS: dict[str, type[ProcessProfile] | type[DockerProfile]] = {
+    "process": ProcessProfile,
+    "docker": DockerProfile,
+}
+"""By the key `kind`."""
+
+AnyProfile = ProcessProfile | DockerProfile

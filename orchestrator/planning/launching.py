@@ -4,7 +4,7 @@ from orchestrator.errors import DefinitionError
 from orchestrator.model.engine import EngineFiles
 from orchestrator.model.experiment import Arm
 from orchestrator.model.plan import LaunchPlan
-from orchestrator.model.profile import LaunchProfile
+from orchestrator.model.profile import LaunchProfile, ProcessProfile
 from orchestrator.sizing import resolve
 
 
@@ -34,19 +34,20 @@ def launch_plan(arm: Arm, profile: LaunchProfile, engine: EngineFiles, budget: i
     return LaunchPlan(
         argv=(engine.python, *(_filled_in(arg, engine, budget) for arg in args)),
         environment={**engine.environment, **profile.environment, **arm.environment},
-        inherit=profile.inherit,
+        inherit=profile.inherit if isinstance(profile, ProcessProfile) else (),
         ready=profile.ready,
         stop=profile.stop,
         request_timeout_s=profile.request_timeout_s,
         heartbeat_timeout_s=profile.heartbeat_timeout_s,
         host=profile.host,
+        container=engine.container,
     )
 
 
 def _filled_in(argument: str, engine: EngineFiles, budget: int) -> str:
     parts = {
         "{model}": engine.model_dir,
-        "{tokenizer}": engine.tokenizer_file,
+        "{tokenizer}": engine.served_tokenizer_file or engine.tokenizer_file,
         "{budget}": str(budget),
     }
     for name, value in parts.items():

@@ -1,0 +1,137 @@
+"""The Docker Engine: reached as the Docker command line reaches it, and asked about images.
+
+DOCKER_HOST and the current Docker context name the engine. Nothing is ever pulled: which image a
+run uses must not depend on what a registry holds today.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import docker
+import requests
+from docker.errors import APIError, DockerException, ImageNotFound
+
+from orchestrator.errors import DefinitionError, HostError
+from orchestrator.model.container import DigestPin, LocalPin, Platform, TagPin
+
+CALL_LIMIT_S = 60.0
+"""For one call to the engine but those that wait for a container. A create takes 0.05 s."""
+
+UNREACHABLE = (requests.RequestException, DockerException)
+"""What docker-py raises when the engine does not answer; `APIError`, its answer, is one too."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineImage:
+    """An image as the engine has it."""
+
+    id: str
+    digests: tuple[str, ...]
+    """`NAME@sha256:…`; empty where the image was built here and never pushed or pulled."""
+
+    tags: tuple[str, ...]
+    platform: str
+    created: str | None
+    environment: tuple[str, ...]
+    """`NAME=VALUE`, as the image sets it."""
+
+
+@contextmanager
+def docker_engine() -> Iterator[docker.DockerClient]:
+    """A connection to the engine, closed with the block.
+
+    Raises:
+        HostError: It does not answer.
+    """
+    try:
+        client = docker.from_env(timeout=int(CALL_LIMIT_S))
+        client.ping()
+    except UNREACHABLE as error:
+        raise HostError(
+            f"the Docker Engine does not answer: {error}; is it running, and does DOCKER_HOST or"
+            " the Docker context name it?"
+        ) from error
+    try:
+        yield client
+    finally:
+        client.close()
+
+
+def find_image(
+    client: docker.DockerClient, pin: DigestPin | LocalPin | TagPin, platform: Platform
+) -> EngineImage:
+    """The image that a pin stands for on this engine.
+
+    Raises:
+        HostError: It is not there, its digest is another one, or it would have to be emulated.
+    """
+    name = pin.id if isinstance(pin, LocalPin) else pin.reference
+    try:
+        attributes = client.images.get(name).attrs
+        machine = str(client.version()["Arch"])
+    except ImageNotFound as error:
+        obtain = pin.obtain or (
+            "build it again, or pin the id that `docker images --no-trunc` lists"
+            if isinstance(pin, LocalPin)
+            else f"docker pull --platform {platform} {name}"
+        )
+        raise HostError(f"the engine has no image {name}; to get it: {obtain}") from error
+    except UNREACHABLE as error:
+        raise HostError(f"the engine does not tell about image {name}: {error}") from error
+    image = EngineImage(
+        id=str(attributes["Id"]),
+        digests=tuple(attributes.get("RepoDigests") or ()),
+        tags=tuple(attributes.get("RepoTags") or ()),
+        platform=f"{attributes['Os']}/{attributes['Architecture']}",
+        created=attributes.get("Created"),
+        environment=tuple(attributes["Config"].get("Env") or ()),
+    )
+    _check_digest(pin, image)
+    _check_platform(name, platform, image.platform, f"linux/{machine}")
+    return image
+
+
+def _check_digest(pin: DigestPin | LocalPin | TagPin, image: EngineImage) -> None:
+    if not isinstance(pin, TagPin) or pin.digest_begins is None:
+        return
+    begins = f"@{pin.digest_begins}"
+    if not any(begins in digest for digest in image.digests):
+        have = ", ".join(image.digests) or "none, as of an image that was built here"
+        raise HostError(
+            f"image {pin.reference} has the digest {have}; the profile's begins {pin.digest_begins}"
+        )
+
+
+def _check_platform(name: str, wanted: str, image: str, machine: str) -> None:
+    if image != wanted:
+        raise HostError(f"image {name} is {image}, the profile's platform is {wanted}")
+    if machine != wanted:
+        raise HostError(
+            f"the engine's machine is {machine}, the profile's platform is {wanted}: it would be"
+            " emulated, and an emulated processor's numbers are not evidence"
+        )
+
+
+def image_is_pinned(where: object, pin: DigestPin | LocalPin | TagPin) -> None:
+    """Refuse an image that may be another one tomorrow.
+
+    Args:
+        where: The profile's file, for the message.
+        pin: Its image.
+
+    Raises:
+        DefinitionError: It is named by a tag.
+    """
+    if isinstance(pin, TagPin):
+        raise DefinitionError(
+            where,
+            f"image: {pin.reference} is a tag, and what it stands for can change; pin the digest"
+            ' (kind = "digest") that `docker image inspect` shows under RepoDigests, or the id'
+            ' (kind = "local") of an image that was built here',
+        )
+
+
+def said(error: Exception) -> str:
+    """What the engine answered, without the address of the call."""
+    return (error.explanation if isinstance(error, APIError) else None) or str(error)

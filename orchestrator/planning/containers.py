@@ -1,0 +1,68 @@
+"""What a profile's container is made of: which folders it sees where, and its variables."""
+
+from pathlib import PurePosixPath
+
+from orchestrator.model.container import ContainerPlan, Mount
+from orchestrator.model.engine import EngineFiles
+from orchestrator.model.profile import DockerProfile
+
+MODEL, TOKENIZER = "/model", "/tokenizer.json"
+"""Where the two stand in the container."""
+
+_OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
+
+
+def in_container(
+    profile: DockerProfile,
+    *,
+    image: str,
+    model_dir: str | None,
+    tokenizer_file: str,
+    identity: str,
+) -> EngineFiles:
+    """The profile's engine as a container has it.
+
+    Args:
+        profile: The profile.
+        image: Its id on the engine, or the pin as declared where the engine was not asked.
+        model_dir: On the engine's machine; `None`: the server wants none.
+        tokenizer_file: Likewise.
+        identity: Changes when image, model or tokenizer do.
+    """
+    seen, mounts = _model(model_dir)
+    return EngineFiles(
+        python=profile.program,
+        model_dir=seen,
+        tokenizer_file=tokenizer_file,
+        served_tokenizer_file=TOKENIZER,
+        environment=_OFFLINE if profile.offline else {},
+        identity=identity,
+        container=ContainerPlan(
+            image=image,
+            platform=profile.platform,
+            resources=profile.resources,
+            mounts=(
+                *mounts,
+                Mount(source=tokenizer_file, target=TOKENIZER),
+                *profile.resources.mounts,
+            ),
+        ),
+    )
+
+
+def snapshot_revision(model_dir: str) -> str | None:
+    """The revision that a Hugging Face cache names a snapshot's folder by; `None`: it is none."""
+    path = PurePosixPath(model_dir)
+    in_cache = path.parent.name == "snapshots" and path.parent.parent.name.startswith("models--")
+    return path.name if in_cache else None
+
+
+def _model(model_dir: str | None) -> tuple[str, tuple[Mount, ...]]:
+    if model_dir is None:
+        return "", ()
+    revision = snapshot_revision(model_dir)
+    if revision is None:
+        return MODEL, (Mount(source=model_dir, target=MODEL),)
+    # A snapshot's files are links into the repository's `blobs`, two folders up.
+    repository = str(PurePosixPath(model_dir).parent.parent)
+    return f"{MODEL}/snapshots/{revision}", (Mount(source=repository, target=MODEL),)
