@@ -7,6 +7,11 @@ _LIMIT_S = 20.0
 """A driver that hangs must not keep a run from ending; an answer takes 0.02 s on an H200."""
 
 
+def is_here() -> bool:
+    """Whether there is such a program, as wherever NVIDIA's driver is installed."""
+    return which("nvidia-smi") is not None
+
+
 def asked(*query: str) -> str | None:
     """What nvidia-smi prints; `None` without the program, or when it fails or hangs."""
     program = which("nvidia-smi")

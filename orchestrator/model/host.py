@@ -57,10 +57,13 @@ class RunEnd(Record):
     """Written last. Without it a run is still going on, or was killed."""
 
     ended_at: datetime
+    """Of a run that was killed: the last sign of life in its folder."""
+
     how: Literal["finished", "interrupted", "failed"]
     exit_code: int
     reason: str | None
-    state: HostState
+    state: HostState | None
+    """`None`: it was killed, and nobody looked."""
 
 
 class MemorySample(Record):
