@@ -14,8 +14,9 @@ from orchestrator.adapters.host_sampling import sampled_memory
 from orchestrator.adapters.http_probe import ServerClient
 from orchestrator.adapters.log_tail import LogTail
 from orchestrator.adapters.memory_watchdog import killed_when_memory_is_low
-from orchestrator.adapters.process_server import ServerProcess, free_port, running_process
+from orchestrator.adapters.process_server import free_port, running_process
 from orchestrator.adapters.readiness import OnWait, Waiting, wait_until_ready
+from orchestrator.adapters.running_server import RunningServer, Runtime
 from orchestrator.errors import ProbeError, ServerDiedError
 from orchestrator.metrics import counter_lines, read_metrics
 from orchestrator.model.engine import EngineFacts
@@ -42,7 +43,7 @@ class ArmServer:
 
     def __init__(
         self,
-        process: ServerProcess,
+        process: RunningServer,
         client: ServerClient,
         tail: LogTail,
         path: str,
@@ -123,11 +124,12 @@ def running_arm_server(
     keep_beats: KeepBeats,
     on_wait: OnWait,
     hurry: threading.Event,
+    runtime: Runtime = running_process,
 ) -> Iterator[tuple[ArmServer, EngineFacts]]:
     """Start an arm's server, wait until it really answers, and stop it when the block is left.
 
-    The order of the end: our connections, SIGTERM, grace, SIGKILL. The log is complete on disk
-    at every moment, since the server writes it itself.
+    The order of the end: our connections, SIGTERM, grace, SIGKILL. The log is on disk at every
+    moment; it is complete when the block is left.
 
     Raises:
         ArmError: It died, did not become ready, or is not what was declared.
@@ -136,7 +138,7 @@ def running_arm_server(
     port = free_port()
     with ExitStack() as cleanup:
         process = cleanup.enter_context(
-            running_process(arm.launch, port=port, log_file=log_file, hurry=hurry)
+            runtime(arm.launch, port=port, log_file=log_file, hurry=hurry)
         )
         cleanup.enter_context(sampled_memory(process.pids, memory_file))
         floor_bytes = arm.launch.host.memory_floor_bytes

@@ -23,6 +23,7 @@ class Definitions:
         self.documents_dir = root / "arms" / "documents"
         self.patches_dir = root / "arms" / "patches"
         self.engines_dir = root / "launch_profiles" / "engines"
+        self.images_dir = root / "launch_profiles" / "images"
         self._arms = root / "arms"
         self._profiles = root / "launch_profiles"
 

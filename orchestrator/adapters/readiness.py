@@ -15,7 +15,7 @@ from tenacity import RetryError, Retrying, retry_if_exception_type, stop_never, 
 
 from orchestrator.adapters.http_probe import ServerClient
 from orchestrator.adapters.log_tail import LogTail
-from orchestrator.adapters.process_server import ServerProcess
+from orchestrator.adapters.running_server import RunningServer
 from orchestrator.errors import ServerDiedError, ServerNotReadyError, WrongServerError
 from orchestrator.metrics import read_cache_config
 from orchestrator.model.engine import EngineFacts
@@ -31,7 +31,7 @@ OnWait = Callable[[float, str], None]
 class Waiting:
     """One server that is being waited for."""
 
-    process: ServerProcess
+    process: RunningServer
     client: ServerClient
     tail: LogTail
     port: int

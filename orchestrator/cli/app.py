@@ -87,6 +87,20 @@ def prepare(profile: ProfileOption = DEFAULT_PROFILE, project: ProjectOption = P
     print_preparation(project, profile)
 
 
+@app.command("build-image")
+def build_image(
+    name: Annotated[str, typer.Argument(help="miniature or vllm-cpu.")],
+    base: Annotated[
+        str, typer.Option(help="An image with the Python that runs this.", envvar="ENGINE_IMAGE")
+    ] = "python:3.11-slim",
+    project: ProjectOption = Path(),
+) -> None:
+    """Build an image of the project's own on the Docker Engine, without a registry."""
+    from orchestrator.cli.imaging import print_built_image
+
+    print_built_image(project, name, base)
+
+
 @app.command()
 def analyze(run: RunArgument) -> None:
     """Judge a run again from its raw files; write nothing."""

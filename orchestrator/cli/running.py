@@ -21,6 +21,7 @@ from orchestrator.cli.overlaying import Patches, check_patches, overlaid, read_p
 from orchestrator.cli.planning import resolve_plan
 from orchestrator.cli.progress import ConsoleProgress, terminal
 from orchestrator.cli.signals import interruptible
+from orchestrator.cli.starting import runtime_of
 from orchestrator.errors import InterruptedRunError, OrchestratorError
 from orchestrator.model.engine import EngineFacts
 from orchestrator.model.host import RunEnd, RunStart
@@ -119,6 +120,7 @@ def _starter(
                 lambda account: store.save_host(arm.name, account),
                 hurry=hurry,
             ),
+            runtime_of(launched, store) as runtime,
         ):
             store.write(f"arms/{arm.name}/launch.json", launched.launch)
             with running_arm_server(
@@ -131,6 +133,7 @@ def _starter(
                 keep_beats=lambda probe, beats: store.keep_beats(arm.name, probe, beats),
                 on_wait=on_wait,
                 hurry=hurry,
+                runtime=runtime,
             ) as started:
                 yield started
 
