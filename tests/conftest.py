@@ -67,6 +67,12 @@ def real_project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return _copied(tmp_path_factory.mktemp("real"))
 
 
+@pytest.fixture
+def own_project(tmp_path: Path) -> Path:
+    """The shipped definitions, for one test to change."""
+    return _copied(tmp_path)
+
+
 def _copied(folder: Path) -> Path:
     for name in ("arms", "launch_profiles"):
         shutil.copytree(PROJECT / name, folder / name)
