@@ -7,9 +7,11 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import docker
 import pytest
 import structlog
 
+from orchestrator.adapters.docker_engine import docker_engine
 from orchestrator.adapters.engine_preparation import (
     PreparedEngine,
     default_cache,
@@ -53,6 +55,40 @@ def engine() -> PreparedEngine:
         if IN_CI:
             raise
         pytest.skip(f"no real vLLM here: {error}")
+
+
+@pytest.fixture(scope="session")
+def docker_client() -> Iterator[docker.DockerClient]:
+    """The Docker Engine; skipped with the reason where there is none, a failure in CI."""
+    try:
+        with docker_engine() as client:
+            yield client
+    except HostError as error:
+        if IN_CI:
+            raise
+        pytest.skip(f"no Docker Engine here: {error}")
+
+
+@pytest.fixture(scope="session")
+def base_image(docker_client: docker.DockerClient) -> str:
+    """An image with the Python that runs us: ENGINE_IMAGE, else the public one if it is there."""
+    name = os.environ.get("ENGINE_IMAGE", "python:3.11-slim")
+    if not docker_client.images.list(name):
+        if IN_CI:
+            raise HostError(f"ENGINE_IMAGE: the engine has no image {name}")
+        pytest.skip(f"no Python image here: ENGINE_IMAGE names {name}, which the engine lacks")
+    return name
+
+
+@pytest.fixture(scope="session")
+def miniature_image(base_image: str) -> str:
+    """The miniature's image, built from this checkout."""
+    done = subprocess.run(
+        [*COMMAND, "build-image", "miniature", "--base", base_image, "--project", str(PROJECT)],
+        capture_output=True, text=True, timeout=600, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    return "vllm-arms-miniature:local"
 
 
 @pytest.fixture(scope="session")

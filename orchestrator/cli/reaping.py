@@ -1,6 +1,6 @@
 """`vllm-arms reap`: what killed runs left behind, removed where it is certain that it is left."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from contextlib import ExitStack
 from itertools import chain
 from pathlib import Path
@@ -37,7 +37,7 @@ def reap(project: Path, *, dry_run: bool) -> int:
             containers = left_containers(client)
         except HostError as error:
             say("not looked at", "containers", str(error))
-            client, containers = None, iter(())
+            client, containers = None, ()
         for left in chain(containers, left_processes(), left_runs(project / "runs")):
             done, why = _done(left, dry_run=dry_run)
             say(done, left.what, why)
@@ -78,6 +78,6 @@ def owned_by_a_dead_one(owner: Owner | None) -> tuple[bool, str]:
             )
 
 
-def certainly_left(leftovers: Iterator[Leftover]) -> list[str]:
+def certainly_left(leftovers: Iterable[Leftover]) -> list[str]:
     """What of these `reap` would remove."""
     return [left.what for left in leftovers if owned_by_a_dead_one(left.owner)[0]]

@@ -1,7 +1,7 @@
 """Processes of servers whose orchestrator and supervisor were both killed at once."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -23,13 +23,17 @@ def left_processes() -> Iterator[Leftover]:
         if marks is not None:
             found[marks].append(process)
     for marks, processes in found.items():
-        pids = ", ".join(str(process.pid) for process in processes)
-        yield Leftover(
-            what=f"server process {pids} of {marks.folder or 'an unknown arm'}",
-            owner=marks.owner,
-            removal="killed, and the shared memory that it had mapped deleted",
-            remove=lambda processes=processes: _kill(processes),  # type: ignore[misc]  # bound at once
-        )
+        yield _leftover(marks, processes)
+
+
+def _leftover(marks: Marks, processes: Sequence[psutil.Process]) -> Leftover:
+    pids = ", ".join(str(process.pid) for process in processes)
+    return Leftover(
+        what=f"server process {pids} of {marks.folder or 'an unknown arm'}",
+        owner=marks.owner,
+        removal="killed, and the shared memory that it had mapped deleted",
+        remove=lambda: _kill(processes),
+    )
 
 
 def _kill(processes: Iterable[psutil.Process]) -> None:

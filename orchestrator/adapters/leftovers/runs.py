@@ -17,12 +17,16 @@ def left_runs(runs: Path) -> Iterator[Leftover]:
     for folder in sorted(path.parent for path in runs.glob("*/*/plan.json")):
         store = RunStore(folder)
         if not store.has("end.json"):
-            yield Leftover(
-                what=f"run {folder.parent.name}/{folder.name}",
-                owner=_owner(store),
-                removal="marked as interrupted; patched copies and half-written files deleted",
-                remove=lambda store=store: _close(store),  # type: ignore[misc]  # bound at once
-            )
+            yield _leftover(store)
+
+
+def _leftover(store: RunStore) -> Leftover:
+    return Leftover(
+        what=f"run {store.root.parent.name}/{store.root.name}",
+        owner=_owner(store),
+        removal="marked as interrupted; patched copies and half-written files deleted",
+        remove=lambda: _close(store),
+    )
 
 
 def _owner(store: RunStore) -> Owner | None:

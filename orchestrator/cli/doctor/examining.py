@@ -58,7 +58,7 @@ def examine(project: Path, experiment: str, profile: str) -> int:
     for heading in ("", "check", "found", "what to do"):
         table.add_column(heading, overflow="fold")
     found = []
-    for check in _checks(project, experiment, profile):
+    for check in checks(project, experiment, profile):
         found.append(check.result)
         style = _STYLES[check.result]
         cells = (Text(check.sentence), Text(check.advice))
@@ -72,7 +72,8 @@ def examine(project: Path, experiment: str, profile: str) -> int:
     return HostError.exit_code if bad else 0
 
 
-def _checks(project: Path, experiment: str, profile: str) -> Iterator[Check]:
+def checks(project: Path, experiment: str, profile: str) -> Iterator[Check]:
+    """Every check in turn; without a plan, the first one alone."""
     definitions = Definitions(project)
     definitions.experiment(experiment)
     read = definitions.profile(profile)

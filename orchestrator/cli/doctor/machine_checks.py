@@ -18,7 +18,7 @@ from orchestrator.cli.doctor.asked import Asked
 from orchestrator.cli.reaping import certainly_left
 from orchestrator.errors import HostError
 from orchestrator.model.check import Check, cannot_say, failed, ok
-from orchestrator.model.profile import PreparedInterpreter, ProcessProfile
+from orchestrator.model.profile import DockerProfile, PreparedInterpreter, ProcessProfile
 
 _DISK_BYTES = 2**30
 """The smallest run takes 2 MB (`three-arm --quick` on the miniature). The rest is for servers that
@@ -80,8 +80,10 @@ def port(_: Asked) -> Check:
 def leftovers(asked: Asked) -> Check:
     """Nothing that a killed run of ours left behind."""
     name = "leftovers"
-    containers = iter(()) if asked.client is None else left_containers(asked.client)
+    if asked.client is None and isinstance(asked.profile, DockerProfile):
+        return cannot_say(name, "no Docker Engine answers, so containers were not looked for")
     try:
+        containers = () if asked.client is None else left_containers(asked.client)
         left = certainly_left(
             chain(containers, left_processes(), left_runs(asked.project / "runs"))
         )
