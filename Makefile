@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup arms demo plan test check bench clean
+.PHONY: help setup arms demo plan image-miniature image-vllm-cpu test check bench clean
 PYTHON ?= python3
 PROFILE ?= vllm-cpu-tiny-hybrid
 EXPERIMENT ?= three-arm
@@ -31,6 +31,12 @@ demo: .venv/.installed  ## The three arms in seconds on the miniature, which is 
 plan: .venv/.installed  ## Show what `make arms` would do, and start nothing
 	$(BIN)/vllm-arms plan $(EXPERIMENT) --profile $(PROFILE)
 
+image-miniature: .venv/.installed  ## Build the miniature's container image; ENGINE_IMAGE=NAME for another base
+	$(BIN)/vllm-arms build-image miniature
+
+image-vllm-cpu: .venv/.installed  ## Build the container image of vLLM for CPU from the prepared engine
+	$(BIN)/vllm-arms build-image vllm-cpu
+
 test: .venv/.installed-dev  ## Set everything up and run the tests, a real vLLM included
 	$(BIN)/pytest
 
@@ -44,6 +50,7 @@ check: .venv/.installed-dev  ## Formatting, lint, types, layers, docstrings of t
 bench: .venv/.installed-dev  ## Print what the orchestrator costs, and how fast logs are scanned
 	$(BIN)/python -m tests.bench_scan
 	$(BIN)/python -m tests.bench_arms
+	$(BIN)/python -m tests.bench_docker
 
 clean:  ## Remove .venv; prepared engines stay in the cache folder
 	rm -rf .venv

@@ -49,6 +49,7 @@ def engine() -> PreparedEngine:
             PROJECT / "launch_profiles" / "engines" / "vllm-cpu",
             PROJECT / "arms" / "documents",
             default_cache(),
+            model="tiny-hybrid",
             report=print,
         )
     except HostError as error:

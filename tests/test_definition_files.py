@@ -93,7 +93,7 @@ def test_a_mistake_in_an_experiment_names_file_and_key(
         ("grace_s = 20.0", "grace = 20.0", r"stop\.grace: unknown key"),
         ("grace_s = 20.0", "grace_s = 0.0", r"stop\.grace_s: .* greater than 0"),
         ("grace_s = 20.0", "grace_s = inf", r"stop\.grace_s: "),
-        ('kind = "process"', 'kind = "podman"', r"kind: Input should be 'process'"),
+        ('kind = "process"', 'kind = "podman"', r"kind: must be one of process, docker"),
         ('kind = "prepared"', 'kind = "magic"', r"interpreter: Input tag 'magic'"),
         ('HF_HUB_OFFLINE = "1"', "HF_HUB_OFFLINE = 1", r"environment\.HF_HUB_OFFLINE: "),
         ('HF_HUB_OFFLINE = "1"', '"A=B" = "1"', r"environment\.A=B"),

@@ -125,7 +125,7 @@ def test_a_machine_that_cannot_run_the_engine_is_refused_before_anything_is_made
     edit(recipe, 'cpu_flags = ["avx2", "f16c"]', 'cpu_flags = ["avx9000"]')
 
     with pytest.raises(HostError, match="lacks avx9000"):
-        prepare(recipe, documents, tmp_path / "cache", report=lambda _: None)
+        prepare(recipe, documents, tmp_path / "cache", model="tiny-hybrid", report=lambda _: None)
 
     assert not (tmp_path / "cache").exists()
 
@@ -137,7 +137,7 @@ def test_a_full_disk_is_refused_before_the_download(
     edit(recipe, "disk_bytes = 3_221_225_472", "disk_bytes = 1_000_000_000_000_000_000")
 
     with pytest.raises(HostError, match="free disk"):
-        prepare(recipe, documents, tmp_path / "cache", report=lambda _: None)
+        prepare(recipe, documents, tmp_path / "cache", model="tiny-hybrid", report=lambda _: None)
 
     folders = [path.name for path in (tmp_path / "cache").iterdir() if path.is_dir()]
     assert [name.split("-")[0] for name in folders] == ["tokenizer"]

@@ -10,17 +10,19 @@ from typing import Any
 import docker
 from docker.errors import APIError, ImageNotFound
 from docker.models.containers import Container
-from docker.types import DeviceRequest, LogConfig, Mount, Ulimit
+from docker.types import DeviceRequest, LogConfig, Ulimit
+from docker.types import Mount as EngineMount
 
 from orchestrator.adapters.docker_engine import UNREACHABLE, said
 from orchestrator.errors import ArmError, HostError, ServerNotReadyError
-from orchestrator.model.container import ContainerPlan, PutFile, Resources
+from orchestrator.model.container import ContainerPlan, Mount, PutFile, Resources
 
 _LOG = LogConfig(
     type=LogConfig.types.JSON,
     # Against whatever the engine has for a default: no rotation, and no message dropped.
     config={"max-size": "1000g", "mode": "blocking"},
 )
+"""Of the engine's own copy, which is what is left of a server whose orchestrator was killed."""
 
 ALWAYS: Mapping[str, Any] = {
     "init": True,  # forwards SIGTERM, reaps orphans, and with it everything in the container ends
@@ -55,10 +57,7 @@ def create(
             environment=dict(environment),
             labels=dict(labels),
             ports={f"{port}/tcp": ("127.0.0.1", port)},
-            mounts=[
-                Mount(mount.target, mount.source, type="bind", read_only=mount.read_only)
-                for mount in plan.mounts
-            ],
+            mounts=bind_mounts(plan.mounts),
             **ALWAYS,
             **_granted(plan.resources),
         )
@@ -72,6 +71,14 @@ def create(
         container.remove(force=True, v=True)
         raise
     return container
+
+
+def bind_mounts(mounts: Iterable[Mount], *, read_only: bool = False) -> list[EngineMount]:
+    """In the engine's words; a source that is missing is then an error, and no new folder."""
+    return [
+        EngineMount(m.target, m.source, type="bind", read_only=read_only or m.read_only)
+        for m in mounts
+    ]
 
 
 def put_files(container: Container, files: Iterable[PutFile]) -> None:

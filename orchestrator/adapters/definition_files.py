@@ -42,10 +42,29 @@ class Definitions:
             DefinitionError: No such file, no TOML, or not a valid profile.
         """
         path = _find(self._profiles, name, "launch profile")
-        kind = read_table(path).get("kind")
+        values = self._extended(path, [])
+        kind = values.get("kind")
         if not isinstance(kind, str) or kind not in PROFILE_KINDS:
             raise DefinitionError(path, f"kind: must be one of {', '.join(PROFILE_KINDS)}")
-        return _read(path, PROFILE_KINDS[kind])
+        return _named(path, validated(path, values, PROFILE_KINDS[kind]))
+
+    def _extended(self, path: Path, extending: list[Path]) -> dict[str, object]:
+        """A profile's keys over those of the one that it `extends`; of a table, key by key."""
+        if path in extending:
+            raise DefinitionError(path, "extends: leads back to itself")
+        own = read_table(path)
+        base = own.pop("extends", None)
+        if base is None:
+            return own
+        base_path = _find(self._profiles, str(base), "launch profile")
+        values = self._extended(base_path, [*extending, path])
+        for key, value in own.items():
+            inherited = values.get(key)
+            if isinstance(inherited, dict) and isinstance(value, dict):
+                values[key] = {**inherited, **value}
+            else:
+                values[key] = value
+        return values
 
     def documents(self, experiment: Experiment) -> dict[str, Document]:
         """Every document that the experiment names, its warm-up document included.
@@ -96,7 +115,10 @@ def _find(folder: Path, name: str, what: str) -> Path:
 
 
 def _read(path: Path, kind: type[R]) -> R:
-    record = validated(path, read_table(path), kind)
+    return _named(path, validated(path, read_table(path), kind))
+
+
+def _named(path: Path, record: R) -> R:
     if getattr(record, "name", path.stem) != path.stem:
         raise DefinitionError(path, f"name: must be {path.stem!r}, the file's own name")
     return record

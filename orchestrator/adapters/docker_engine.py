@@ -6,35 +6,20 @@ run uses must not depend on what a registry holds today.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 import docker
 import requests
 from docker.errors import APIError, DockerException, ImageNotFound
 
 from orchestrator.errors import DefinitionError, HostError
-from orchestrator.model.container import DigestPin, LocalPin, Platform, TagPin
+from orchestrator.model.container import DigestPin, LocalPin, Platform, TagPin, stated
+from orchestrator.model.provenance import ImageFacts
 
 CALL_LIMIT_S = 60.0
 """For one call to the engine but those that wait for a container. A create takes 0.05 s."""
 
 UNREACHABLE = (requests.RequestException, DockerException)
 """What docker-py raises when the engine does not answer; `APIError`, its answer, is one too."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EngineImage:
-    """An image as the engine has it."""
-
-    id: str
-    digests: tuple[str, ...]
-    """`NAME@sha256:…`; empty where the image was built here and never pushed or pulled."""
-
-    tags: tuple[str, ...]
-    platform: str
-    created: str | None
-    environment: tuple[str, ...]
-    """`NAME=VALUE`, as the image sets it."""
 
 
 @contextmanager
@@ -60,15 +45,15 @@ def docker_engine() -> Iterator[docker.DockerClient]:
 
 def find_image(
     client: docker.DockerClient, pin: DigestPin | LocalPin | TagPin, platform: Platform
-) -> EngineImage:
+) -> ImageFacts:
     """The image that a pin stands for on this engine.
 
     Raises:
         HostError: It is not there, its digest is another one, or it would have to be emulated.
     """
-    name = pin.id if isinstance(pin, LocalPin) else pin.reference
+    name = stated(pin)
     try:
-        attributes = client.images.get(name).attrs
+        image = image_facts(client, name, declared=name)
         machine = str(client.version()["Arch"])
     except ImageNotFound as error:
         obtain = pin.obtain or (
@@ -79,20 +64,29 @@ def find_image(
         raise HostError(f"the engine has no image {name}; to get it: {obtain}") from error
     except UNREACHABLE as error:
         raise HostError(f"the engine does not tell about image {name}: {error}") from error
-    image = EngineImage(
-        id=str(attributes["Id"]),
-        digests=tuple(attributes.get("RepoDigests") or ()),
-        tags=tuple(attributes.get("RepoTags") or ()),
-        platform=f"{attributes['Os']}/{attributes['Architecture']}",
-        created=attributes.get("Created"),
-        environment=tuple(attributes["Config"].get("Env") or ()),
-    )
     _check_digest(pin, image)
     _check_platform(name, platform, image.platform, f"linux/{machine}")
     return image
 
 
-def _check_digest(pin: DigestPin | LocalPin | TagPin, image: EngineImage) -> None:
+def image_facts(client: docker.DockerClient, name: str, *, declared: str) -> ImageFacts:
+    """What the engine says about an image.
+
+    Raises:
+        docker.errors.DockerException: It is not there, or the engine does not answer.
+    """
+    told = client.images.get(name).attrs
+    return ImageFacts(
+        declared=declared,
+        id=str(told["Id"]),
+        digests=tuple(told.get("RepoDigests") or ()),
+        tags=tuple(told.get("RepoTags") or ()),
+        platform=f"{told['Os']}/{told['Architecture']}",
+        created=told.get("Created"),
+    )
+
+
+def _check_digest(pin: DigestPin | LocalPin | TagPin, image: ImageFacts) -> None:
     if not isinstance(pin, TagPin) or pin.digest_begins is None:
         return
     begins = f"@{pin.digest_begins}"

@@ -1,8 +1,8 @@
 """Container lifetime: one server in a container of its own, gone when the block is left.
 
-    create ── put our files in ── start ── follow the log ─┐
-                                                           │ the block
-    remove ── save the inspection ── rest of the log ── stop
+    create ── put our files in ── attach to its output ── start ─┐
+                                                                 │ the block
+    remove ── save the inspection ── rest of the output ── stop ─┘
 
 Every step of the way down is taken whatever became of the one before it.
 """
@@ -154,8 +154,12 @@ class ServerContainer:
 def how_it_ended(inspection: Mapping[str, object]) -> str:
     """What an ended container's inspection says: out of memory, a signal, or an exit code."""
     match inspection:
-        case {"State": {"OOMKilled": True, "ExitCode": int(code)}, "HostConfig": {"Memory": limit}}:
-            return f"out of memory: the kernel killed it at its limit of {limit} bytes ({code})"
+        case {
+            "State": {"OOMKilled": True, "ExitCode": int(code)},
+            "HostConfig": {"Memory": int(limit)},
+        }:
+            limited = f"at its limit of {limit} bytes (exit code {code})"
+            return f"out of memory: the kernel killed it {limited}"
         case {"State": {"ExitCode": int(code), "Error": str(error)}}:
             number = code - _SIGNALLED
             name = signal.Signals(number).name if number in _SIGNAL_NUMBERS else None
@@ -190,7 +194,8 @@ def running_container(
     Args:
         launch: The command, with a container; `{port}` in it becomes `port`.
         port: Where it listens, inside as well as on 127.0.0.1 outside.
-        log_file: Gets stdout and stderr from the first byte; must not exist (`container_log`).
+        log_file: Gets stdout and stderr from the first byte; must not exist. Two files lie beside
+            it (`container_log`).
         hurry: Set by a second signal: the grace is over at once.
         client: The engine; a bound argument of what is given on as a `Runtime`.
         labels: Likewise; by which the container is known to be ours.
@@ -209,14 +214,14 @@ def running_container(
         cleanup.callback(way_down.attempt, _remove, created)
         container = created.result()
         cleanup.callback(way_down.attempt, inspect, container, keep_inspection)
-        container_log = ContainerLog(client, str(container.id), log_file)
+        container_log = _attached(client, container, log_file)
         cleanup.callback(way_down.attempt, container_log.finish)
         cleanup.callback(way_down.attempt, kill, container)  # whatever became of `_stop`
         cleanup.callback(way_down.attempt, _wait_for_engine, client, hurry)
         start(container, port)
         server = ServerContainer(container)
         cleanup.callback(way_down.attempt, _stop, server, container, launch.stop.grace_s, hurry)
-        container_log.follow(on_failure=server.unwritable_log)
+        container_log.on_failure(server.unwritable_log)
         log.info("server.started", container=container.short_id, port=port)
         yield server
     way_down.complain()
@@ -257,6 +262,13 @@ def _create(
         labels=as_labels(labels),
         port=port,
     )
+
+
+def _attached(client: docker.DockerClient, container: Container, log_file: Path) -> ContainerLog:
+    try:
+        return ContainerLog(client, container, log_file)
+    except (*UNREACHABLE, OSError) as error:
+        raise HostError(f"{log_file}: the server's output cannot be kept: {said(error)}") from error
 
 
 def _stop(

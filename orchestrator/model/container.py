@@ -63,6 +63,11 @@ class TagPin(Record):
 ImagePin = Annotated[DigestPin | LocalPin | TagPin, Field(discriminator="kind")]
 
 
+def stated(image: DigestPin | LocalPin | TagPin) -> str:
+    """The pin in one word, as the engine takes it."""
+    return image.id if isinstance(image, LocalPin) else image.reference
+
+
 def is_pinned(image: DigestPin | LocalPin | TagPin) -> bool:
     """Whether the pin stands for one image for ever."""
     return not isinstance(image, TagPin)
@@ -139,6 +144,9 @@ class ContainerPlan(Record):
 
     image: str
     """Of every arm of the run: an id where the engine was asked, else the pin as declared."""
+
+    declared: str
+    """The pin, as the profile states it."""
 
     platform: Platform
     resources: Resources

@@ -110,7 +110,8 @@ class Overlay(Record):
     """A copy of the engine's package, patched, that is found before the engine's own."""
 
     folder: str
-    """Stands first on PYTHONPATH; holds the package under its own name."""
+    """Holds the package under its own name. Stands first on PYTHONPATH; in a container it is the
+    image's own folder, in which the patched files were put over theirs."""
 
     environment: dict[str, str]
     """Variables beside PYTHONPATH."""

@@ -22,9 +22,28 @@ class PreparedInterpreter(Record):
     recipe: Name
     """Folder under `launch_profiles/engines/`."""
 
+    model: Name = "tiny-hybrid"
+    """One of the models that the recipe's `make_model.py` makes."""
+
+
+class FoundInterpreter(Record):
+    """A vLLM that is installed already, to serve a model that the project's own files make."""
+
+    kind: Literal["found"]
+
+    python: str
+    """The interpreter: a program on PATH, or an absolute path. Where PYTHONPATH is set, the
+    engine gets it."""
+
+    recipe: Name
+    """Folder under `launch_profiles/engines/`: its tokenizer and its model, not its environment."""
+
+    model: Name = "tiny-hybrid"
+    """One of the models that the recipe's `make_model.py` makes."""
+
 
 class OwnInterpreter(Record):
-    """An interpreter that is there already and can import vLLM."""
+    """A vLLM that is installed already, with a model and a tokenizer of the user's own."""
 
     kind: Literal["own"]
 
@@ -48,7 +67,8 @@ class MiniatureInterpreter(Record):
 
 
 Interpreter = Annotated[
-    PreparedInterpreter | OwnInterpreter | MiniatureInterpreter, Field(discriminator="kind")
+    PreparedInterpreter | FoundInterpreter | OwnInterpreter | MiniatureInterpreter,
+    Field(discriminator="kind"),
 ]
 
 
@@ -83,6 +103,10 @@ class LaunchProfile(Record):
 
     name: Name
     description: str
+
+    same_engine_as: Name | None = None
+    """A profile with this engine in another runtime: its sizes and expectations in experiments are
+    this one's too."""
 
     vllm_version: str
     """As the server's `/version` must report it."""
@@ -135,6 +159,11 @@ class LaunchProfile(Record):
     stop: StopLimits
     host: HostLimits = HostLimits()
 
+    @property
+    def listed_as(self) -> str:
+        """The name under which experiments list sizes and expectations for it."""
+        return self.same_engine_as or self.name
+
 
 class ProcessProfile(LaunchProfile):
     """A server that is a process of this machine, under an interpreter of its own."""
@@ -153,6 +182,9 @@ class PreparedModel(Record):
 
     recipe: Name
     """Folder under `launch_profiles/engines/`."""
+
+    model: Name = "tiny-hybrid"
+    """One of the models that the recipe's `make_model.py` makes."""
 
 
 class OwnModel(Record):

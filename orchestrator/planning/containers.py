@@ -2,7 +2,7 @@
 
 from pathlib import PurePosixPath
 
-from orchestrator.model.container import ContainerPlan, Mount
+from orchestrator.model.container import ContainerPlan, Mount, stated
 from orchestrator.model.engine import EngineFiles
 from orchestrator.model.profile import DockerProfile
 
@@ -39,6 +39,7 @@ def in_container(
         identity=identity,
         container=ContainerPlan(
             image=image,
+            declared=stated(profile.image),
             platform=profile.platform,
             resources=profile.resources,
             mounts=(
@@ -55,6 +56,16 @@ def snapshot_revision(model_dir: str) -> str | None:
     path = PurePosixPath(model_dir)
     in_cache = path.parent.name == "snapshots" and path.parent.parent.name.startswith("models--")
     return path.name if in_cache else None
+
+
+def model_on_host(engine: EngineFiles) -> str | None:
+    """The model's folder on this machine; `None` where the server has none."""
+    if engine.container is None:
+        return engine.model_dir if PurePosixPath(engine.model_dir).is_absolute() else None
+    for mount in engine.container.mounts:
+        if mount.target == MODEL:
+            return mount.source + engine.model_dir.removeprefix(MODEL)
+    return None
 
 
 def _model(model_dir: str | None) -> tuple[str, tuple[Mount, ...]]:

@@ -63,10 +63,10 @@ def make_plan(
         profile=profile.name,
         engine=engine_name(profile),
         engine_identity=engine.identity,
-        purpose=experiment.purpose(profile.name),
+        purpose=experiment.purpose(profile.listed_as),
         expectations={
             arm: expected
-            for arm, expected in experiment.expectations.get(profile.name, {}).items()
+            for arm, expected in experiment.expectations.get(profile.listed_as, {}).items()
             if arm in {entry.name for entry in chosen}
         },
         selection=selection,

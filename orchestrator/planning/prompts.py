@@ -40,7 +40,7 @@ def resolve_sizes(
         DefinitionError: Names the key that cannot be resolved.
     """
     block_tokens = profile.block_size_tokens
-    table, asked = experiment.sizes_on(profile.name)
+    table, asked = experiment.sizes_on(profile.listed_as)
 
     def size(key: str, expression: str) -> int:
         try:

@@ -1,12 +1,13 @@
 """Containers of ours, on the engine that DOCKER_HOST or the Docker context names."""
 
-from contextlib import closing, suppress
+from contextlib import suppress
 from pathlib import Path
 
 import docker
 from docker.errors import NotFound
 from docker.models.containers import Container
 
+from orchestrator.adapters.container_log import keep_engines_copy
 from orchestrator.adapters.docker_engine import UNREACHABLE, said
 from orchestrator.adapters.docker_server import inspect, kill
 from orchestrator.adapters.leftovers.leftover import Leftover
@@ -61,13 +62,7 @@ def _remove(container: Container, folder: Path | None) -> None:
 
 
 def _save(container: Container, folder: Path) -> None:
-    """The engine's copy of the log, beside what the orchestrator wrote until it was killed."""
-    partial = folder / ".server.log.engine.partial"
-    with (
-        partial.open("wb") as copy,
-        closing(container.logs(stream=True, timestamps=True)) as messages,
-    ):
-        copy.writelines(messages)
-    partial.replace(folder / "server.log.engine")
+    """What the orchestrator wrote of the log ends where it was killed; the engine has all of it."""
+    keep_engines_copy(container, folder / "server.log")
     with suppress(FileExistsError):  # it was killed after that
         inspect(container, lambda text: RunStore(folder).write_text("inspection.json", text))

@@ -12,17 +12,23 @@ from orchestrator.model.profile import AnyProfile
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """An experiment on a profile, resolved, and the engine for containers."""
+    """A profile on this machine, with the engine for containers."""
 
     project: Path
     definitions: Definitions
     profile: AnyProfile
-    plan: Plan
-    model_dir: Path | None
-    """On this machine; `None`: the server wants none."""
 
     client: docker.DockerClient | None
     """`None`: no Docker Engine answers."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resolved(Asked):
+    """And an experiment on it, resolved."""
+
+    plan: Plan
+    model_dir: Path | None
+    """On this machine; `None`: the server wants none."""
 
     @property
     def launch(self) -> LaunchPlan:

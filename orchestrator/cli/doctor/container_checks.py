@@ -3,7 +3,7 @@
 from orchestrator.adapters.container_questions import flags_known_in
 from orchestrator.adapters.docker_engine import UNREACHABLE, docker_engine, find_image
 from orchestrator.adapters.nvidia_smi import asked as nvidia_smi
-from orchestrator.cli.doctor.asked import Asked
+from orchestrator.cli.doctor.asked import Asked, Resolved
 from orchestrator.cli.doctor.engine_checks import judged_flags
 from orchestrator.errors import HostError
 from orchestrator.flags import program
@@ -66,7 +66,7 @@ def gpu(asked: Asked) -> Check:
     return ok(name, "; ".join(told.strip().splitlines()))
 
 
-def flags(asked: Asked) -> Check:
+def flags(asked: Resolved) -> Check:
     """Every flag of every arm is known to the image's program."""
     name, plan = "flags", asked.launch
     if asked.client is None or plan.container is None:

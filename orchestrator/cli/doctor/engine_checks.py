@@ -6,7 +6,7 @@ from pathlib import Path
 from orchestrator.adapters.engine_questions import flags_known_here, installed_versions
 from orchestrator.adapters.model_files import model_problems
 from orchestrator.adapters.nvidia_smi import asked as nvidia_smi
-from orchestrator.cli.doctor.asked import Asked
+from orchestrator.cli.doctor.asked import Asked, Resolved
 from orchestrator.cli.overlaying import check_patches, read_patches
 from orchestrator.errors import DefinitionError, HostError
 from orchestrator.flags import program, unknown_flags
@@ -16,7 +16,7 @@ from orchestrator.model.profile import MiniatureInterpreter, ProcessProfile
 _NOT_PREPARED = "vllm-arms prepare --profile {profile}"
 
 
-def engine(asked: Asked) -> Check:
+def engine(asked: Resolved) -> Check:
     """The interpreter is there, and has the declared release."""
     name, declared = "engine", asked.profile.vllm_version
     if _is_miniature(asked):
@@ -39,7 +39,7 @@ def engine(asked: Asked) -> Check:
     return ok(name, f"vLLM {found} under {python}")
 
 
-def gpu(asked: Asked) -> Check:
+def gpu(asked: Resolved) -> Check:
     """A GPU with its driver, where torch is built for one."""
     name = "GPU"
     if _is_miniature(asked):
@@ -62,7 +62,7 @@ def gpu(asked: Asked) -> Check:
     return ok(name, "; ".join(told.strip().splitlines()))
 
 
-def model(asked: Asked) -> Check:
+def model(asked: Resolved) -> Check:
     """The model's files are all here, and whole: nothing will be downloaded."""
     name, folder = "model", asked.model_dir
     if folder is None:
@@ -80,7 +80,7 @@ def model(asked: Asked) -> Check:
     return ok(name, f"{folder} is complete")
 
 
-def flags(asked: Asked) -> Check:
+def flags(asked: Resolved) -> Check:
     """Every flag of every arm is known to the program that gets it."""
     head = program(asked.launch.argv)
     try:
@@ -90,7 +90,7 @@ def flags(asked: Asked) -> Check:
     return judged_flags(asked, head, known)
 
 
-def judged_flags(asked: Asked, head: list[str], known: frozenset[str]) -> Check:
+def judged_flags(asked: Resolved, head: list[str], known: frozenset[str]) -> Check:
     """The arms' flags against those that the program `head` knows."""
     arguments = [argument for arm in asked.arms for argument in arm.launch.argv[len(head) :]]
     unknown = unknown_flags(arguments, known)
@@ -104,7 +104,7 @@ def judged_flags(asked: Asked, head: list[str], known: frozenset[str]) -> Check:
     return ok("flags", f"every flag of {len(asked.arms)} arms is one of {len(known)} known ones")
 
 
-def patches(asked: Asked) -> Check:
+def patches(asked: Resolved) -> Check:
     """Every patch of the experiment fits the engine's own files."""
     name = "patches"
     try:

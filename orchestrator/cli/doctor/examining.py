@@ -11,7 +11,7 @@ from rich.text import Text
 from orchestrator.adapters.definition_files import Definitions
 from orchestrator.adapters.docker_engine import docker_engine
 from orchestrator.cli.doctor import container_checks, engine_checks, machine_checks
-from orchestrator.cli.doctor.asked import Asked
+from orchestrator.cli.doctor.asked import Asked, Resolved
 from orchestrator.cli.planning import resolve_plan
 from orchestrator.cli.progress import terminal
 from orchestrator.errors import HostError, OrchestratorError
@@ -21,28 +21,29 @@ from orchestrator.model.profile import DockerProfile
 
 _STYLES: dict[CheckResult, str] = {"ok": "green", "failed": "bold red", "cannot say": "yellow"}
 
-_OF_A_PROCESS: tuple[Callable[[Asked], Check], ...] = (
-    machine_checks.machine,
-    engine_checks.engine,
-    engine_checks.gpu,
-    engine_checks.flags,
-    engine_checks.patches,
-)
-_OF_A_CONTAINER: tuple[Callable[[Asked], Check], ...] = (
+_Asks = tuple[Callable[[Asked], Check], ...]
+_AsksResolved = tuple[Callable[[Resolved], Check], ...]
+
+_OF_A_CONTAINER_ENGINE: _Asks = (
     container_checks.engine,
     container_checks.image,
     container_checks.gpu,
-    container_checks.flags,
-    engine_checks.patches,
 )
-_OF_BOTH: tuple[Callable[[Asked], Check], ...] = (
-    engine_checks.model,
+_OF_THE_MACHINE: _Asks = (
+    machine_checks.machine,
     machine_checks.memory,
     machine_checks.disk,
     machine_checks.port,
     machine_checks.leftovers,
     machine_checks.rivals,
 )
+_OF_A_CONTAINER_PLAN: _AsksResolved = (container_checks.flags,)
+_OF_A_PROCESS_PLAN: _AsksResolved = (
+    engine_checks.engine,
+    engine_checks.gpu,
+    engine_checks.flags,
+)
+_OF_EVERY_PLAN: _AsksResolved = (engine_checks.patches, engine_checks.model)
 
 
 def examine(project: Path, experiment: str, profile: str) -> int:
@@ -73,28 +74,34 @@ def examine(project: Path, experiment: str, profile: str) -> int:
 
 
 def checks(project: Path, experiment: str, profile: str) -> Iterator[Check]:
-    """Every check in turn; without a plan, the first one alone."""
+    """Every check in turn; without a plan, those that need none."""
     definitions = Definitions(project)
     definitions.experiment(experiment)
     read = definitions.profile(profile)
-    try:
-        planned = resolve_plan(project, experiment, profile, "quick", (), None)
-    except OrchestratorError as error:
-        yield failed("plan", str(error))
-        return
-    yield ok("plan", f"{experiment} resolves into {len(planned.plan.arms)} arms")
+    in_container = isinstance(read, DockerProfile)
     with ExitStack() as connected:
         asked = Asked(
+            project=project, definitions=definitions, profile=read, client=_client(connected)
+        )
+        for check in (*(_OF_A_CONTAINER_ENGINE if in_container else ()), *_OF_THE_MACHINE):
+            yield check(asked)
+        try:
+            planned = resolve_plan(project, experiment, profile, "quick", (), None)
+        except OrchestratorError as error:
+            yield failed("plan", f"{error}; what depends on it was not checked")
+            return
+        yield ok("plan", f"{experiment} resolves into {len(planned.plan.arms)} arms")
+        resolved = Resolved(
             project=project,
             definitions=definitions,
             profile=read,
+            client=asked.client,
             plan=planned.plan,
             model_dir=_model_dir(planned.engine),
-            client=_client(connected),
         )
-        own = _OF_A_CONTAINER if isinstance(read, DockerProfile) else _OF_A_PROCESS
-        for check in (*own, *_OF_BOTH):
-            yield check(asked)
+        own = _OF_A_CONTAINER_PLAN if in_container else _OF_A_PROCESS_PLAN
+        for check_plan in (*own, *_OF_EVERY_PLAN):
+            yield check_plan(resolved)
 
 
 def _client(connected: ExitStack) -> docker.DockerClient | None:

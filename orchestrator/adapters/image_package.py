@@ -1,0 +1,145 @@
+"""What an image's own interpreter finds: a package's folder and its files, without a server.
+
+A container that reads is not one that serves: it has no network, no port and no GPU.
+"""
+
+import io
+import json
+import tarfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+import docker
+from docker.errors import NotFound
+from docker.models.containers import Container
+
+from orchestrator.adapters.container_creation import ALWAYS, bind_mounts
+from orchestrator.adapters.docker_engine import UNREACHABLE, said
+from orchestrator.adapters.ownership import this_process
+from orchestrator.errors import HostError
+from orchestrator.model.container import Mount
+from orchestrator.model.labels import ContainerLabels, as_labels
+
+_LOOK_LIMIT_S = 120.0
+"""For an interpreter to start in a container and run a few lines: 0.4 s when idle."""
+
+_FIND = """
+import importlib.util, json, sys
+spec = importlib.util.find_spec(sys.argv[1])
+print(json.dumps(list(spec.submodule_search_locations or ()) if spec else []))
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImagePackage:
+    """A package as it stands in an image."""
+
+    folder: PurePosixPath
+    """Of the package itself: `…/site-packages/vllm`."""
+
+    sources: Mapping[str, bytes]
+    """Those of the files that were asked for and are there, named from the package on."""
+
+
+def image_package(
+    client: docker.DockerClient,
+    image: str,
+    program: str,
+    environment: Mapping[str, str],
+    *,
+    package: str,
+    files: Iterable[str],
+) -> ImagePackage:
+    """Find a package, and read those of the files that it has.
+
+    Args:
+        client: The engine.
+        image: Its id or name.
+        program: The image's Python.
+        environment: Of the server: PYTHONPATH decides what is found.
+        package: Its top-level name, such as `vllm`.
+        files: Named from the package on: `vllm/v1/core/sched/scheduler.py`. Other packages' are
+            not looked for.
+
+    Raises:
+        HostError: It has not exactly one such folder, or the engine refuses.
+    """
+    wanted = sorted(file for file in files if file.startswith(f"{package}/"))
+    with looked_into(client, image, [program, "-B", "-c", _FIND, package], environment) as look:
+        folders = json.loads(output_of(look))
+        if len(folders) != 1:
+            raise HostError(
+                f"{program} of image {image[:19]} has {package} in {len(folders)} folders"
+                " instead of one"
+            )
+        folder = PurePosixPath(folders[0])
+        found = {file: _read(look, folder.parent / file) for file in wanted}
+    sources = {file: content for file, content in found.items() if content is not None}
+    return ImagePackage(folder=folder, sources=sources)
+
+
+@contextmanager
+def looked_into(
+    client: docker.DockerClient,
+    image: str,
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    mounts: Iterable[Mount] = (),
+) -> Iterator[Container]:
+    """Run a program of an image to its end, without network; the container goes with the block.
+
+    Args:
+        client: The engine.
+        image: Its id or name.
+        command: In place of the image's own.
+        environment: Over what the image sets.
+        mounts: What the program looks at beside the image; all of it read-only.
+
+    Raises:
+        HostError: The engine refuses, or the program does not end in time.
+    """
+    container: Container | None = None
+    try:
+        container = client.containers.create(
+            image,
+            entrypoint=list(command),
+            environment=dict(environment),
+            labels=as_labels(ContainerLabels(role="look", owner=this_process())),
+            network_disabled=True,
+            mounts=bind_mounts(mounts, read_only=True),
+            **ALWAYS,
+        )
+        container.start()
+        container.wait(timeout=_LOOK_LIMIT_S)
+        yield container
+    except UNREACHABLE as error:
+        raise HostError(f"the engine cannot look into image {image}: {said(error)}") from error
+    finally:
+        if container is not None:
+            with suppress(NotFound):
+                container.remove(force=True, v=True)
+
+
+def output_of(look: Container) -> bytes:
+    """What the program printed.
+
+    Raises:
+        HostError: It failed; with the end of what it said.
+    """
+    look.reload()
+    if look.attrs["State"]["ExitCode"] != 0:
+        told = look.logs(stdout=False).decode("utf-8", "replace").strip()
+        raise HostError(f"a look into the image failed: {told[-600:]}")
+    return bytes(look.logs(stderr=False))
+
+
+def _read(look: Container, file: PurePosixPath) -> bytes | None:
+    try:
+        blocks, _ = look.get_archive(str(file))
+    except NotFound:
+        return None
+    with tarfile.open(fileobj=io.BytesIO(b"".join(blocks))) as archive:
+        stream = archive.extractfile(archive.getmembers()[0])
+        return None if stream is None else stream.read()
