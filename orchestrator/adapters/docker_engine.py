@@ -30,8 +30,7 @@ def docker_engine() -> Iterator[docker.DockerClient]:
         HostError: It does not answer.
     """
     try:
-        client = docker.from_env(timeout=int(CALL_LIMIT_S))
-        client.ping()
+        client = docker.from_env(timeout=int(CALL_LIMIT_S))  # asks for its version
     except UNREACHABLE as error:
         raise HostError(
             f"the Docker Engine does not answer: {error}; is it running, and does DOCKER_HOST or"

