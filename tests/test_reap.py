@@ -73,7 +73,7 @@ def test_a_dry_run_says_the_same_and_does_nothing(own_project: Path) -> None:
     assert code == 0
     (line,) = [line for line in about(arm, lines) if "run three-arm/" in line]
     assert line.startswith("would remove: ")
-    assert "it would be marked as interrupted" in line
+    assert "to be done: marked as interrupted" in line
     assert not (arm.parent.parent / "end.json").exists()
 
 

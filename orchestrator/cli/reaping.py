@@ -54,7 +54,7 @@ def _done(left: Leftover, *, dry_run: bool) -> tuple[str, str]:
     if not dead:
         return "left", why
     if dry_run:
-        return "would remove", f"{why}; it would be {left.removal}"
+        return "would remove", f"{why}; to be done: {left.removal}"
     try:
         left.remove()
     except HostError as error:
