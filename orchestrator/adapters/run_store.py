@@ -19,7 +19,7 @@ from orchestrator.adapters.host_sampling import read_samples
 from orchestrator.errors import HostError, RunFolderError
 from orchestrator.model.engine import EngineFacts
 from orchestrator.model.exchange import Exchange, ExchangeTimes
-from orchestrator.model.host import Beat, MemorySample, RunEnd, RunStart
+from orchestrator.model.host import Beat, HostAccount, MemorySample, RunEnd, RunStart
 from orchestrator.model.outcome import OUTCOME, Outcome
 from orchestrator.model.patch import Overlay
 from orchestrator.model.plan import LaunchPlan
@@ -132,6 +132,10 @@ class RunStore:
         """Put what the ready server said about itself on disk."""
         self.write(f"arms/{arm}/engine.json", facts)
 
+    def save_host(self, arm: str, account: HostAccount) -> None:
+        """Put what an arm did to its machine on disk."""
+        self.write(f"arms/{arm}/host.json", account)
+
     def save_outcome(self, arm: str, outcome: Outcome) -> None:
         """Put how an arm ended on disk."""
         self.write(f"arms/{arm}/outcome.json", outcome)
@@ -224,6 +228,15 @@ class RunStore:
             return read_samples(self.read_bytes(name) or b"")
         except ValidationError as error:
             raise RunFolderError(f"{self.root}/{name}: {error}") from error
+
+    def host(self, arm: str) -> HostAccount | None:
+        """What an arm did to its machine; `None` when it was not reached, or we were killed.
+
+        Raises:
+            RunFolderError: The file is not what it should be.
+        """
+        name = f"arms/{arm}/host.json"
+        return self.read(name, HostAccount) if self.has(name) else None
 
     def has(self, relative: str) -> bool:
         """Whether the file is there, as it is or compressed by `trim`."""

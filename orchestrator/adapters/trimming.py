@@ -22,7 +22,7 @@ VERDICTS = "verdicts.json"
 KEPT = ("plan.json", "run.json", "resumed.json", "end.json")
 KEPT_OF_ARM = (
     "launch.json", "engine.json", "outcome.json", "overlay.json", "metrics-end.txt",
-    "server-info.json", "memory.jsonl", "server.log", "provenance.json",
+    "server-info.json", "memory.jsonl", "host.json", "server.log", "provenance.json",
 )  # fmt: skip
 """`metrics-ready.txt` is left out: its counters stand after each probe in the packed exchanges; and
 `inspection.json`: it names the engine's own folders, and `provenance.json` says what counts."""
