@@ -9,9 +9,10 @@ from typing import Any
 
 import docker
 
-from orchestrator.adapters.docker_server import ServerContainer, running_container
+from orchestrator.adapters.docker_server import running_container
 from orchestrator.adapters.ownership import this_process
 from orchestrator.adapters.process_server import free_port
+from orchestrator.adapters.server_container import ServerContainer
 from orchestrator.model.container import ContainerPlan, Resources
 from orchestrator.model.labels import OWNER, ContainerLabels
 from orchestrator.model.plan import LaunchPlan
@@ -37,6 +38,7 @@ class ContainerServers:
         self.image = image
         self.log_file = folder / "server.log"
         self.inspections: list[str] = []
+        self.keep = self.inspections.append
         self.run = run
 
     @property
@@ -46,7 +48,9 @@ class ContainerServers:
 
     def left(self) -> list[str]:
         """Names of containers of this test that are still there."""
-        labelled = self.client.containers.list(all=True, filters={"label": OWNER})
+        labelled = self.client.containers.list(
+            all=True, ignore_removed=True, filters={"label": OWNER}
+        )
         return [str(c.name) for c in labelled if c.labels.get("vllm-arms.run") == self.run]
 
     def launch(self, code: str, *, grace_s: float = 5.0, **resources: Any) -> LaunchPlan:  # noqa: ANN401 - any field
@@ -79,7 +83,7 @@ class ContainerServers:
             hurry=hurry or threading.Event(),
             client=self.client,
             labels=ContainerLabels(role="server", owner=this_process(), run=self.run, arm="test"),
-            keep_inspection=self.inspections.append,
+            keep_inspection=self.keep,
         )
 
 

@@ -1,7 +1,7 @@
 """Whole runs in containers: the miniature in seconds, and one arm of a real vLLM."""
 
+import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import docker
@@ -14,13 +14,14 @@ from orchestrator.model.plan import LaunchPlan
 from orchestrator.model.provenance import ArmProvenance
 from orchestrator.model.verdict import RunVerdict
 from orchestrator.serverlog.scan import scan
-from tests.conftest import IN_CI, PROJECT, newest_run
+from tests.conftest import COMMAND, IN_CI, PROJECT, newest_run
+from tests.test_process_server import eventually
 
 
 def run(project: Path, *arguments: str, limit_s: int = 300) -> subprocess.CompletedProcess[str]:
     """`vllm-arms run` as a user calls it."""
     return subprocess.run(
-        [sys.executable, "-m", "orchestrator", "run", *arguments, "--project", str(project)],
+        [*COMMAND, "run", *arguments, "--project", str(project)],
         capture_output=True,
         text=True,
         timeout=limit_s,
@@ -40,9 +41,19 @@ def built(client: docker.DockerClient, name: str, base: str) -> str:
     return IMAGES[name]
 
 
+def profile_with(project: Path, faults: str, name: str) -> str:
+    """A profile as `docker-miniature` with faults; its name."""
+    (project / "launch_profiles" / f"{name}.toml").write_text(
+        f'extends = "docker-miniature"\nname = "{name}"\n'
+        f'[environment]\nMINIATURE_FAULTS = "{faults}"\n',
+        encoding="utf-8",
+    )
+    return name
+
+
 def left(client: docker.DockerClient, project: Path) -> list[str]:
     """Containers of this project's runs that are still there."""
-    ours = client.containers.list(all=True, filters={"label": OWNER})
+    ours = client.containers.list(all=True, ignore_removed=True, filters={"label": OWNER})
     return [str(c.name) for c in ours if c.labels.get(FOLDER, "").startswith(str(project))]
 
 
@@ -76,14 +87,9 @@ def test_an_engine_that_dies_in_a_request_fails_its_arm_alone_and_leaves_nothing
 ) -> None:
     """Before, during and after readiness alike: the arm's outcome says how, the log is there."""
     built(docker_client, "miniature", base_image)
-    profile = project / "launch_profiles" / "docker-miniature-dying.toml"
-    profile.write_text(
-        'extends = "docker-miniature"\nname = "docker-miniature-dying"\n'
-        '[environment]\nMINIATURE_FAULTS = "engine-dies@3"\n',
-        encoding="utf-8",
-    )
+    profile = profile_with(project, "engine-dies@3", "docker-miniature-dying")
 
-    done = run(project, "three-arm", "--quick", "--arm", "clean", "--profile", profile.stem)
+    done = run(project, "three-arm", "--quick", "--arm", "clean", "--profile", profile)
 
     assert done.returncode == 4, done.stdout
     store = newest_run(project)
@@ -93,6 +99,29 @@ def test_an_engine_that_dies_in_a_request_fails_its_arm_alone_and_leaves_nothing
     assert store.log("clean")
     assert store.has("arms/clean/inspection.json")
     assert left(docker_client, project) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_run_that_is_interrupted_while_it_waits_leaves_no_container(
+    docker_client: docker.DockerClient, base_image: str, project: Path, number: signal.Signals
+) -> None:
+    """Exit 130; the log of the server that was not ready yet is there, and so is its inspection."""
+    built(docker_client, "miniature", base_image)
+    profile = profile_with(project, "slow-start=60", f"docker-miniature-slow-{number.name.lower()}")
+    with subprocess.Popen(
+        [*COMMAND, "run", "three-arm", "--quick", "--profile", profile, "--project", str(project)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert eventually(lambda: len(left(docker_client, project)) == 1, limit_s=60)
+        process.send_signal(number)
+        _, told = process.communicate(timeout=60)
+
+    assert process.returncode == 130, told
+    assert left(docker_client, project) == []
+    store = newest_run(project)
+    assert store.has("arms/clean/inspection.json")
+    assert store.log("clean") or store.has("arms/clean/server.log")
 
 
 @pytest.mark.vllm

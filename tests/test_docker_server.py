@@ -15,8 +15,8 @@ import httpx
 import psutil
 import pytest
 
-from orchestrator.adapters.docker_server import how_it_ended
 from orchestrator.adapters.process_server import free_port
+from orchestrator.adapters.server_container import how_it_ended
 from orchestrator.errors import (
     HostError,
     InterruptedRunError,
@@ -274,7 +274,7 @@ def test_a_second_signal_shortens_the_grace_and_skips_nothing(servers: Container
 
 
 def test_an_interrupted_create_leaves_no_container(servers: ContainerServers) -> None:
-    """SIGINT while the engine creates: the call goes on in its thread, and is undone."""
+    """A signal while the engine creates: the call goes on in its thread, and is undone."""
 
     def interrupt(*_: object) -> None:
         raise InterruptedRunError("interrupted by SIGINT")
@@ -291,6 +291,23 @@ def test_an_interrupted_create_leaves_no_container(servers: ContainerServers) ->
     finally:
         timer.join()
         signal.signal(signal.SIGUSR1, before)
+
+
+def test_a_signal_on_the_way_down_skips_no_step(servers: ContainerServers) -> None:
+    """It comes while the inspection is being kept: that is done again, and what follows too."""
+    signals = [InterruptedRunError("interrupted by SIGINT")]
+
+    def keep(text: str) -> None:
+        if signals:
+            raise signals.pop()
+        servers.inspections.append(text)
+
+    servers.keep = keep
+    with pytest.raises(InterruptedRunError), servers.start(servers.launch(FOREVER, grace_s=0.1)):
+        eventually(lambda: "up" in servers.log)
+
+    assert json.loads(servers.inspections[0])["State"]["Status"] == "exited"
+    assert servers.log == "up\n"
 
 
 def test_a_log_that_the_disk_does_not_take_ends_the_server(
@@ -349,6 +366,22 @@ def test_long_lines_and_bytes_that_are_no_text_arrive_as_they_were_written(
     lines = servers.log_file.read_bytes().split(b"\n")
     assert lines[:3] == [b"%d" % n * 100_000 + b"\xff\xfe\x00 end" for n in range(3)]
     assert lines[3:] == [b"no line feed"]
+
+
+def test_a_flood_of_log_is_whole_and_takes_no_memory(servers: ContainerServers) -> None:
+    """64 MiB here, a gigabyte by hand (docs/containers.md): nothing lost, nothing hoarded."""
+    code = """
+        import sys
+        block = (b"x" * 199 + b"\\n") * 5243
+        for _ in range(64): sys.stdout.buffer.write(block)
+    """
+    ours = psutil.Process()
+    before = ours.memory_info().rss
+    with servers.start(servers.launch(code)) as server:
+        assert server.wait_for_exit(120)
+
+    assert servers.log_file.stat().st_size == 200 * 5243 * 64
+    assert ours.memory_info().rss - before < 16 * 2**20
 
 
 def test_short_lives_lose_no_line(servers: ContainerServers, tmp_path: Path) -> None:

@@ -3,12 +3,15 @@
 import io
 import tarfile
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import docker
-from docker.errors import APIError, ImageNotFound
+from docker.errors import APIError, ImageNotFound, NotFound
 from docker.models.containers import Container
 from docker.types import DeviceRequest, LogConfig, Ulimit
 from docker.types import Mount as EngineMount
@@ -36,8 +39,37 @@ ALWAYS: Mapping[str, Any] = {
 """Of every container of ours."""
 
 
+class Creation:
+    """A container that is being created, by a thread of its own and under a name of its own.
+
+    A signal interrupts whoever waits for it, and not the call; and an engine that went away in the
+    middle may have created it all the same. So `undo` always knows what there is to remove.
+    """
+
+    def __init__(self, client: docker.DockerClient, create: Callable[[str], Container]) -> None:
+        self._client = client
+        self._name = f"vllm-arms-{uuid4().hex[:12]}"
+        self._calls = ThreadPoolExecutor(1, thread_name_prefix="create")
+        self._created = self._calls.submit(create, self._name)
+
+    def container(self) -> Container:
+        """Wait for it; raises what the creation raised."""
+        return self._created.result()
+
+    def undo(self) -> None:
+        """Remove the container with its anonymous volumes, whatever its state; if there is one.
+
+        Raises:
+            docker.errors.DockerException: The engine does not answer.
+        """
+        self._calls.shutdown(wait=True)
+        with suppress(NotFound):
+            self._client.api.remove_container(self._name, v=True, force=True)
+
+
 def create(
     client: docker.DockerClient,
+    name: str,
     plan: ContainerPlan,
     *,
     command: Iterable[str],
@@ -48,11 +80,12 @@ def create(
     """Create a server's container, with our files in it; it is not started.
 
     Raises:
-        HostError: The engine refuses; nothing is left.
+        HostError: The engine refuses. If it only does not take the files, the container is there.
     """
     try:
         container = client.containers.create(
             plan.image,
+            name=name,
             entrypoint=list(command),  # in place of the image's own, whose CMD then does not count
             environment=dict(environment),
             labels=dict(labels),
@@ -65,11 +98,7 @@ def create(
         raise HostError(f"the engine has no image {plan.image} any more") from error
     except UNREACHABLE as error:
         raise HostError(f"the engine does not create the container: {said(error)}") from error
-    try:
-        put_files(container, plan.files)
-    except BaseException:
-        container.remove(force=True, v=True)
-        raise
+    put_files(container, plan.files)
     return container
 
 

@@ -81,13 +81,14 @@ class ContainerLog:
             docker.errors.DockerException: The engine does not answer.
             OSError: The files cannot be written.
         """
-        try:
-            self._join()
-            if self._failure is None and not self._has_the_last_line():
-                log.warning("server.log_interrupted", pieces=self._pieces)
-                keep_engines_copy(self._container, self._file)
-        finally:
-            self._files.close()
+        self._join()
+        if self._failure is None and not self._has_the_last_line():
+            log.warning("server.log_interrupted", pieces=self._pieces)
+            keep_engines_copy(self._container, self._file)
+
+    def close(self) -> None:
+        """Close the files; what may still come has no place in them."""
+        self._files.close()
 
     def _join(self) -> None:
         self._container.reload()

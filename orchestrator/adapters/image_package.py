@@ -7,20 +7,23 @@ import io
 import json
 import tarfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 import docker
+import structlog
 from docker.errors import NotFound
 from docker.models.containers import Container
 
-from orchestrator.adapters.container_creation import ALWAYS, bind_mounts
+from orchestrator.adapters.container_creation import ALWAYS, Creation, bind_mounts
 from orchestrator.adapters.docker_engine import UNREACHABLE, said
 from orchestrator.adapters.ownership import this_process
 from orchestrator.errors import HostError
 from orchestrator.model.container import Mount
 from orchestrator.model.labels import ContainerLabels, as_labels
+
+log = structlog.get_logger()
 
 _LOOK_LIMIT_S = 120.0
 """For an interpreter to start in a container and run a few lines: 0.4 s when idle."""
@@ -100,26 +103,31 @@ def looked_into(
     Raises:
         HostError: The engine refuses, or the program does not end in time.
     """
-    container: Container | None = None
-    try:
-        container = client.containers.create(
+    creation = Creation(
+        client,
+        lambda name: client.containers.create(
             image,
+            name=name,
             entrypoint=list(command),
             environment=dict(environment),
             labels=as_labels(ContainerLabels(role="look", owner=this_process())),
             network_disabled=True,
             mounts=bind_mounts(mounts, read_only=True),
             **ALWAYS,
-        )
+        ),
+    )
+    try:
+        container = creation.container()
         container.start()
         container.wait(timeout=_LOOK_LIMIT_S)
         yield container
     except UNREACHABLE as error:
         raise HostError(f"the engine cannot look into image {image}: {said(error)}") from error
     finally:
-        if container is not None:
-            with suppress(NotFound):
-                container.remove(force=True, v=True)
+        try:
+            creation.undo()
+        except UNREACHABLE as error:  # `reap` finds it by its labels
+            log.warning("look.left", image=image, error=said(error))
 
 
 def output_of(look: Container) -> bytes:

@@ -16,6 +16,7 @@ from orchestrator.cli.overlaying import check_patches, read_patches
 from orchestrator.cli.planning import engine_files, resolve_plan
 from orchestrator.cli.progress import terminal
 from orchestrator.errors import HostError
+from orchestrator.model.container import ContainerPlan
 from orchestrator.model.host import RunStart
 from orchestrator.model.plan import ArmPlan, CellPlan, Plan, Selection
 from orchestrator.model.serverlog import LogScan
@@ -51,6 +52,8 @@ def print_plan(
         say(f"{arm.name}: expected {plan.expectations.get(arm.name, 'nothing in particular')}")
         settings = [f"{name}={shlex.quote(v)}" for name, v in arm.launch.environment.items()]
         say(f"  {' '.join(settings)} {shlex.join(arm.launch.argv)}")
+        if arm.launch.container is not None:
+            say(f"  {_container(arm.launch.container)}")
         console.print(_cells(plan, arm))
     say("")
     say(_patches_fit(project, plan))
@@ -58,6 +61,12 @@ def print_plan(
     expected_s = len(plan.arms) * (plan.expected_start_s + _STOP_S) + probes * _PROBE_S
     say("")
     say(f"{len(plan.arms)} server starts, {probes} probes, about {expected_s:.0f} s")
+
+
+def _container(container: ContainerPlan) -> str:
+    mounts = ", ".join(f"{mount.source} at {mount.target}" for mount in container.mounts)
+    asked = "" if container.image == container.declared else f" ({container.image[:19]})"
+    return f"in a container of {container.declared}{asked}, {container.platform}; {mounts}"
 
 
 def _patches_fit(project: Path, plan: Plan) -> str:
