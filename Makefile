@@ -1,7 +1,6 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup arms demo plan image-miniature image-vllm-cpu test check bench clean
+.PHONY: help setup arms demo plan image-miniature image-vllm-cpu test check bench truth schema clean
 PYTHON ?= python3
-PROFILE ?= vllm-cpu-tiny-hybrid
 EXPERIMENT ?= three-arm
 BIN := .venv/bin
 
@@ -23,13 +22,13 @@ setup: .venv/.installed  ## Make .venv with the command vllm-arms
 	@touch $@
 
 arms: .venv/.installed  ## Set everything up and run the three arms; PROFILE=NAME for another server
-	$(BIN)/vllm-arms run $(EXPERIMENT) --profile $(PROFILE)
+	$(BIN)/vllm-arms run $(EXPERIMENT) $(if $(PROFILE),--profile $(PROFILE))
 
 demo: .venv/.installed  ## The three arms in seconds on the miniature, which is not vLLM
 	$(BIN)/vllm-arms run three-arm --profile miniature
 
 plan: .venv/.installed  ## Show what `make arms` would do, and start nothing
-	$(BIN)/vllm-arms plan $(EXPERIMENT) --profile $(PROFILE)
+	$(BIN)/vllm-arms plan $(EXPERIMENT) $(if $(PROFILE),--profile $(PROFILE))
 
 image-miniature: .venv/.installed  ## Build the miniature's container image; ENGINE_IMAGE=NAME for another base
 	$(BIN)/vllm-arms build-image miniature
@@ -47,10 +46,17 @@ check: .venv/.installed-dev  ## Formatting, lint, types, layers, docstrings of t
 	$(BIN)/lint-imports
 	$(BIN)/interrogate --quiet tests
 
-bench: .venv/.installed-dev  ## Print what the orchestrator costs, and how fast logs are scanned
+bench: .venv/.installed-dev  ## Print what measuring costs, a request and a run, and how fast logs are scanned
 	$(BIN)/python -m tests.bench_scan
+	$(BIN)/python -m tests.bench_requests
 	$(BIN)/python -m tests.bench_arms
 	$(BIN)/python -m tests.bench_docker
+
+truth: .venv/.installed-dev  ## Hold the judge against known truth, with and without each rule; writes docs/truth.md
+	$(BIN)/python -m tests.truth.report
+
+schema: .venv/.installed-dev  ## Write the JSON Schema of verdicts.json anew
+	$(BIN)/python -m orchestrator.reporting.schema docs/schemas/verdicts-1.json
 
 clean:  ## Remove .venv; prepared engines stay in the cache folder
 	rm -rf .venv

@@ -18,8 +18,21 @@ Cell
 Request A, request B
     Share the beginning of a document and differ in question, response schema and length.
     A warms the cache; B is what is measured.
+Suite, item
+    Questions about documents, asked several times through chat completions; one of them. An item
+    is measured as a cell of its own, also where an arm lets it share its document's salt.
+Run of an item
+    One asking of it; what a repeat is to B.
+Volley
+    Requests of a cell that are sent at once.
+Company
+    The other requests of a volley; an answer may depend on them.
 Repeat
     One sending of B in a cell; counted from 1.
+Column, stack
+    An arm on all of its starts. Where arms name launch profiles of their own, a column is a stack.
+Cold request
+    A streamed request under a salt of its own that nothing of is cached: for times, not for logits.
 Grid, block
     The prefix cache's block size in tokens, also called the grid.
 Hit group
@@ -49,6 +62,12 @@ Gate
     A condition without which a cell is evidence of nothing.
 Pattern
     How a cell's variants lie: among its repeats, and against its reference cells.
+Exhibit
+    What a whole report shows beside the verdict, taken from the stored evidence; never judged.
+Agreement, score
+    Whether a suite's runs say the same; whether they say what the document says. A score is given
+    of a trained model only, and is no evidence about a server.
 Verdict
-    `stable`, `diverged` or `inconclusive`, with the reason and with what it does not cover.
+    `stable`, `diverged` or `inconclusive`; of volleys `batch-equal`, `batch-dependent` or
+    `inconclusive`; with the reason and with what it does not cover.
 """

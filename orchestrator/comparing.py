@@ -9,9 +9,10 @@ import math
 import string
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from orchestrator.digest import difference_kind, numeric_key
-from orchestrator.model.observation import Observation, Position
+from orchestrator.model.observation import FLOOR, Observation, Position
 from orchestrator.model.verdict import (
     AgainstReference,
     Difference,
@@ -26,7 +27,7 @@ from orchestrator.model.verdict import (
 _LETTERS = string.ascii_uppercase + string.ascii_lowercase
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Repeat:
     """One answer to B, with what the comparison needs to know about it."""
 
@@ -34,6 +35,11 @@ class Repeat:
     observation: Observation
     cached_tokens: int | None
     accepted_tokens: int | None
+
+    @cached_property
+    def key(self) -> bytes:
+        """Its `numeric_key`; every repeat is compared with many others."""
+        return numeric_key(self.observation)
 
 
 class VariantLetters:
@@ -44,7 +50,7 @@ class VariantLetters:
 
     def of(self, repeats: Iterable[Repeat]) -> str:
         """One letter a repeat; `?` for every variant after the fifty-second."""
-        return "".join(self._letter(numeric_key(repeat.observation)) for repeat in repeats)
+        return "".join(self._letter(repeat.key) for repeat in repeats)
 
     def _letter(self, key: bytes) -> str:
         if key not in self._letters:
@@ -99,7 +105,7 @@ def _counterparts(repeat: Repeat, reference: Sequence[Repeat]) -> Sequence[Repea
     A reference cell that agrees with itself is one answer. One that does not (its cold run and
     its cached runs differ) is compared in the same hit state only.
     """
-    if len({numeric_key(entry.observation) for entry in reference}) == 1:
+    if len({entry.key for entry in reference}) == 1:
         return reference
     return [entry for entry in reference if entry.cached_tokens == repeat.cached_tokens]
 
@@ -116,8 +122,8 @@ def _against_reference(repeats: Sequence[Repeat], reference: Sequence[Repeat]) -
 def _agrees(repeat: Repeat, counterparts: Sequence[Repeat]) -> bool | None:
     if not counterparts:
         return None
-    key = numeric_key(repeat.observation)
-    return all(numeric_key(entry.observation) == key for entry in counterparts)
+    key = repeat.key
+    return all(entry.key == key for entry in counterparts)
 
 
 def _first_unlike(
@@ -125,7 +131,7 @@ def _first_unlike(
 ) -> tuple[Repeat, Repeat] | None:
     for repeat in repeats:
         for entry in _counterparts(repeat, reference) if reference else ():
-            if numeric_key(entry.observation) != numeric_key(repeat.observation):
+            if entry.key != repeat.key:
                 return entry, repeat
     return None
 
@@ -191,15 +197,17 @@ def _timing(first: int, left: Repeat, right: Repeat) -> Timing:
 
 
 def _movement(token: int, left: Position, right: Position) -> Movement:
-    right_values = {c.token_id: c.logprob for c in right.candidates}
+    right_values = {c.token_id: c.logprob for c in right.candidates if c.logprob > FLOOR}
     shared = [
-        (c.logprob, right_values[c.token_id]) for c in left.candidates if c.token_id in right_values
+        (c.logprob, right_values[c.token_id])
+        for c in left.candidates
+        if c.logprob > FLOOR and c.token_id in right_values
     ]
-    rounding = _rounding(left, right)
+    rounding = rounding_of_shifts(left, right)
     deltas = [b - a for a, b in shared]
     relative = [(b - right.argmax.logprob) - (a - left.argmax.logprob) for a, b in shared]
     moved = sum(abs(delta) > rounding for delta in relative)
-    same = bool(deltas) and max(deltas) - min(deltas) <= rounding and any(deltas)
+    same = bool(deltas) and max(deltas) - min(deltas) <= rounding and all(deltas)
     return Movement(
         token=token,
         shared=len(shared),
@@ -211,12 +219,12 @@ def _movement(token: int, left: Position, right: Position) -> Movement:
     )
 
 
-def _rounding(left: Position, right: Position) -> float:
+def rounding_of_shifts(left: Position, right: Position) -> float:
     """How far apart two equal shifts can look: four roundings to float32, half an ulp each.
 
     A log probability is a logit minus the normaliser, rounded once in each of the four values
     that a difference of differences is made of.
     """
-    largest = max(abs(c.logprob) for p in (left, right) for c in p.candidates)
+    largest = max(abs(c.logprob) for p in (left, right) for c in p.candidates if c.logprob > FLOOR)
     _, exponent = math.frexp(largest)
     return 4 * 0.5 * math.ldexp(1.0, exponent - 24)

@@ -41,6 +41,7 @@ def decode(body: bytes, *, top_logprobs: int) -> Observation:
         cached_tokens=_cached_tokens(usage),
         finish_reason=reason if isinstance(reason, str) else None,
         system_fingerprint=fingerprint if isinstance(fingerprint, str) else None,
+        prompt_token_ids=_token_ids(answer.get("prompt_token_ids")),
     )
 
 
@@ -86,6 +87,15 @@ def _cached_tokens(usage: dict[str, Any]) -> int | None:
         return None
     value = _object(details, "usage.prompt_tokens_details").get("cached_tokens")
     return None if value is None else _count(value, "usage.prompt_tokens_details.cached_tokens")
+
+
+def _token_ids(value: object) -> tuple[int, ...] | None:
+    """`None` for null: only a chat that asked for them is told."""
+    if value is None:
+        return None
+    if not isinstance(value, list):
+        raise ProbeError("`prompt_token_ids` is no list")
+    return tuple(_count(entry, "prompt_token_ids[]") for entry in value)
 
 
 def _positions(logprobs: dict[str, Any], top_logprobs: int) -> tuple[Position, ...]:

@@ -31,7 +31,7 @@ def digests(observation: Observation) -> Digests:
     """
     return Digests(
         scheme=SCHEME,
-        server_order=_hash("server", observation, lambda p: p.candidates),
+        server_order=_server_order(observation),
         id_order=_hash("ids", observation, _by_id),
         values=_hash_values(observation),
         article=_article(observation),
@@ -56,7 +56,7 @@ def numeric_key(observation: Observation) -> bytes:
 
 def difference_kind(left: Observation, right: Observation) -> DifferenceKind:
     """`identical`, `order-only`, `tie-only` or `numeric`; see rule 9 of `docs/verdicts.md`."""
-    if digests(left).server_order == digests(right).server_order:
+    if _server_order(left) == _server_order(right):
         return "identical"
     if numeric_key(left) != numeric_key(right):
         return "numeric"
@@ -65,6 +65,10 @@ def difference_kind(left: Observation, right: Observation) -> DifferenceKind:
         for a, b in zip(left.positions, right.positions, strict=True)
     )
     return "order-only" if same_members else "tie-only"
+
+
+def _server_order(observation: Observation) -> str:
+    return _hash("server", observation, lambda p: p.candidates)
 
 
 def _token_id(candidate: Candidate) -> int:

@@ -3,7 +3,7 @@
 `run` and `analyze` both come through here, so a run is judged again from its raw bytes alone.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -26,6 +26,8 @@ from orchestrator.model.serverlog import LogScan
 from orchestrator.model.verdict import GateFinding, ProbeResult
 from orchestrator.plateau import Served, plateaus
 from orchestrator.reconciling import Measured, cell_findings, log_gates, start_findings
+from orchestrator.throughput import cold_results
+from orchestrator.volleys import MeasuredVolley, volley_findings
 
 
 def arm_evidence(
@@ -54,42 +56,41 @@ def arm_evidence(
         log: What the server's log says.
     """
     sent = list(exchanges)
-    answered, problems = _read(plan, arm, sent)
-    cells = tuple(_cell(plan, arm, cell, answered, problems) for cell in arm.cells)
-    served = [
-        Served(
-            prompt_tokens=len(plan.prompts[exchange.times.probe.prompt].token_ids),
-            started_s=exchange.times.started_s,
-        )
-        for exchange, _ in sent
-    ]
-    levels = plateaus(memory, served)
-    if facts is None:
-        return ArmEvidence(
-            plan=arm,
-            outcome=outcome,
-            cells=cells,
-            findings=host_findings(host),
-            intent=intent,
-            memory=levels,
-            log_findings=log.findings,
-        )
-    ours = [answered[p.id] for cell in arm.cells for p in cell.probes if p.id in answered]
-    total = delta(ours[0].before, ours[-1].after) if ours else None
-    return ArmEvidence(
-        plan=arm,
-        outcome=outcome,
-        cells=cells,
-        findings=(
+    answered, problems = _read(plan, arm, [e for e in sent if e[0].times.probe.role != "cold"])
+    lengths = _prompt_lengths(plan, answered)
+    findings: tuple[GateFinding, ...] = ()
+    if facts is not None:
+        measured = {probe.id for cell in arm.cells for probe in cell.probes}
+        ours = [answer for name, answer in answered.items() if name in measured]
+        total = delta(ours[0].before, ours[-1].after) if ours else None
+        findings = (
             *start_findings(arm, facts, total),
             *defining_property_findings(intent),
             *log_gates(log),
-            *host_findings(host),
-        ),
+        )
+    findings += host_findings(host)
+    return ArmEvidence(
+        plan=arm,
+        outcome=outcome,
+        cells=tuple(_cell(arm, cell, answered, problems, lengths) for cell in arm.cells),
+        findings=findings,
         intent=intent,
-        memory=levels,
+        memory=plateaus(memory, _served(sent, lengths)),
         log_findings=log.findings,
+        log_lines=log.lines,
+        preemptions=_whole(read_metrics(sent[-1][1]).preemptions) if sent else None,
+        cold=cold_results(arm, sent),
     )
+
+
+def _served(sent: Sequence[tuple[Exchange, str]], lengths: Mapping[str, int]) -> list[Served]:
+    """Everything that was sent and whose prompt's length is known."""
+    times = [exchange.times for exchange, _ in sent]
+    return [
+        Served(prompt_tokens=lengths[entry.probe.prompt], started_s=entry.started_s)
+        for entry in times
+        if entry.probe.prompt in lengths
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +108,7 @@ def _read(
     answered: dict[str, _Answer] = {}
     problems: dict[str, str] = {}
     before = MetricsReading()
+    in_company = {p.id for cell in arm.cells if cell.concurrency > 1 for p in cell.probes}
     predicted = {
         probe.id: request.cached_tokens
         for cell in arm.cells
@@ -129,7 +131,10 @@ def _read(
                 Measured(
                     probe=times.probe,
                     observation=observation,
-                    delta=delta(before, after),
+                    # What the counters say of a volley is said of no single request of it.
+                    delta=MetricsReading()
+                    if times.probe.id in in_company
+                    else delta(before, after),
                     running_before=_busy(before),
                     predicted_cached_tokens=predicted.get(times.probe.id),
                     latency_s=times.latency_s,
@@ -148,16 +153,26 @@ def _busy(reading: MetricsReading) -> int | None:
     return None if running is None or waiting is None else int(running + waiting)
 
 
+def _prompt_lengths(plan: Plan, answered: Mapping[str, _Answer]) -> dict[str, int]:
+    """In tokens, by key: as planned; of a chat, as its first answer counts it."""
+    spans = () if plan.throughput is None else plan.throughput.spans
+    lengths = {key: len(plan.prompt_ids(key)) for key in (*plan.prompts, *spans)}
+    for answer in answered.values():
+        measured = answer.measured
+        lengths.setdefault(measured.probe.prompt, measured.observation.prompt_tokens)
+    return lengths
+
+
 def _cell(
-    plan: Plan,
     arm: ArmPlan,
     cell: CellPlan,
     answered: dict[str, _Answer],
     problems: dict[str, str],
+    lengths: dict[str, int],
 ) -> CellEvidence:
     entries = [answered[probe.id] for probe in cell.probes if probe.id in answered]
     measured = [entry.measured for entry in entries]
-    lengths = {key: len(prompt.token_ids) for key, prompt in plan.prompts.items()}
+    volleys = _volleys(cell, answered)
     findings = [
         GateFinding(rule=9, scope="cell", cell=cell.id, summary=f"{probe.id}: {problems[probe.id]}")
         for probe in cell.probes
@@ -167,8 +182,38 @@ def _cell(
         plan=cell,
         repeats=tuple(_repeat(m) for m in measured if m.probe.role == "b"),
         probes=tuple(_results(entries)),
-        findings=(*findings, *cell_findings(cell, measured, arm, expected_prompt=lengths)),
+        findings=(
+            *findings,
+            *(
+                cell_findings(cell, measured, arm, expected_prompt=lengths)
+                if cell.concurrency == 1
+                else volley_findings(cell, volleys, arm, expected_prompt=lengths)
+            ),
+        ),
+        steps=tuple(
+            _whole(counted.delta.iteration_tokens_count)
+            for counted in (measured if cell.concurrency == 1 else volleys)
+        ),
     )
+
+
+def _volleys(cell: CellPlan, answered: Mapping[str, _Answer]) -> list[MeasuredVolley]:
+    """The volleys of a cell with `concurrency` that were answered in full."""
+    if cell.concurrency == 1:
+        return []
+    found = []
+    for first in range(0, len(cell.probes), cell.concurrency):
+        ids = [probe.id for probe in cell.probes[first : first + cell.concurrency]]
+        entries = [answered[name] for name in ids if name in answered]
+        if len(entries) == len(ids):
+            found.append(
+                MeasuredVolley(
+                    measured=tuple(entry.measured for entry in entries),
+                    delta=delta(entries[0].before, entries[-1].after),
+                    running_before=_busy(entries[0].before),
+                )
+            )
+    return found
 
 
 def _repeat(measured: Measured) -> Repeat:
@@ -201,13 +246,15 @@ def _results(entries: Sequence[_Answer]) -> Iterable[ProbeResult]:
             prefill_s=measured.delta.prefill_time_s,
             first_token_s=measured.delta.time_to_first_token_s,
             latency_s=measured.latency_s,
-            gap_s=None if ended_s is None else measured.started_s - ended_s,
+            gap_s=None
+            if ended_s is None or measured.started_s < ended_s
+            else measured.started_s - ended_s,
         )
         ended_s = entry.ended_s
 
 
 def _role(probe: ProbePlan) -> Literal["prime", "a", "b"]:
-    if probe.role in ("ready", "warm-up"):
+    if probe.role in ("ready", "warm-up", "cold"):
         raise AssertionError(probe)  # no cell has one
     return probe.role  # type: ignore[return-value]  # what is left, by the line above
 

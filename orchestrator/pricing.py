@@ -44,11 +44,12 @@ def prices(verdict: RunVerdict, control: str) -> tuple[Price, ...]:
 
     Returns:
         One entry an arm, the control's first. Two starts differ by chance too: a ratio says
-        nothing about a difference smaller than that.
+        nothing about a difference smaller than that. Empty where the control did not run.
     """
     arms = sorted(verdict.arms, key=lambda arm: arm.arm != control)
-    base = next(arm for arm in arms if arm.arm == control)
-    return tuple(_price(arm, base) for arm in arms)
+    if not arms or arms[0].arm != control:
+        return ()
+    return tuple(_price(arm, arms[0]) for arm in arms)
 
 
 def advice(priced: Sequence[Price]) -> str:

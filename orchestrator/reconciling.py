@@ -32,6 +32,10 @@ class Measured:
     started_s: float
 
 
+Problem = tuple[int, str, str]
+"""Rule, scope, and what was found, with its numbers."""
+
+
 def cell_findings(
     cell: CellPlan, measured: Sequence[Measured], arm: ArmPlan, *, expected_prompt: dict[str, int]
 ) -> tuple[GateFinding, ...]:
@@ -41,7 +45,8 @@ def cell_findings(
         cell: As planned.
         measured: The probes that were answered, in order.
         arm: The start it belongs to.
-        expected_prompt: Length in tokens of each planned prompt, by its key.
+        expected_prompt: Length in tokens of each planned prompt, by its key; of one that the
+            server renders, as it was first answered.
     """
 
     def finding(rule: int, scope: str, summary: str) -> GateFinding:
@@ -53,19 +58,32 @@ def cell_findings(
     if len(measured) < len(cell.probes):
         text = f"{len(measured)} of {len(cell.probes)} probes were answered"
         found.append(finding(4, "cell", text))
-    for entry in measured:
-        found += [finding(*problem) for problem in _probe_problems(entry, expected_prompt)]
+    problems = [p for entry in measured for p in _probe_problems(entry, expected_prompt)]
+    problems += prompt_problems(measured)
     if arm.prefix_caching == "on":
-        found += [finding(*problem) for problem in _hit_problems(measured)]
-    return tuple(found)
+        problems += _hit_problems(cell, measured)
+    if cell.kind == "suite":
+        problems = [_of_the_start(problem) for problem in problems]
+    return (*found, *(finding(*problem) for problem in problems))
 
 
-_Problem = tuple[int, str, str]
+def _of_the_start(problem: Problem) -> Problem:
+    """The runs of a suite's items are interleaved: what is later than one, no cell can say."""
+    rule, scope, text = problem
+    return rule, "start" if scope == "later" else scope, text
 
 
-def _probe_problems(entry: Measured, expected_prompt: dict[str, int]) -> list[_Problem]:
+def prompt_problems(measured: Sequence[Measured]) -> list[Problem]:
+    """A prompt that the server renders must have become the same token ids every time (12)."""
+    ids = {m.observation.prompt_token_ids for m in measured} - {None}
+    if len(ids) > 1:
+        return [(12, "cell", f"the prompt was rendered to {len(ids)} different token sequences")]
+    return []
+
+
+def _probe_problems(entry: Measured, expected_prompt: dict[str, int]) -> list[Problem]:
     name, answer, delta = entry.probe.id, entry.observation, entry.delta
-    problems: list[_Problem] = []
+    problems: list[Problem] = []
     planned = expected_prompt[entry.probe.prompt]
     if answer.prompt_tokens != planned:
         text = f"{name}: the server counted {answer.prompt_tokens} prompt tokens, {planned} planned"
@@ -87,7 +105,7 @@ def _probe_problems(entry: Measured, expected_prompt: dict[str, int]) -> list[_P
     return problems + _hit_counter_problems(entry)
 
 
-def _hit_counter_problems(entry: Measured) -> list[_Problem]:
+def _hit_counter_problems(entry: Measured) -> list[Problem]:
     """The answer's `cached_tokens` and the counter's delta must be one number (6)."""
     said, counted = entry.observation.cached_tokens, entry.delta.prefix_cache_hits_tokens
     if counted is None:
@@ -98,12 +116,13 @@ def _hit_counter_problems(entry: Measured) -> list[_Problem]:
     return []
 
 
-def _hit_problems(measured: Sequence[Measured]) -> list[_Problem]:
-    problems: list[_Problem] = []
+def _hit_problems(cell: CellPlan, measured: Sequence[Measured]) -> list[Problem]:
+    problems: list[Problem] = []
     missing = [m.probe.id for m in measured if m.observation.cached_tokens is None]
     if missing:
         problems.append((6, "cell", f"{missing[0]}: the answer does not say its cached tokens"))
-    if measured and (measured[0].observation.cached_tokens or 0) > 0:
+    warm = bool(measured) and (measured[0].observation.cached_tokens or 0) > 0
+    if warm and not cell.shares_salt:
         first = measured[0]
         text = (
             f"{first.probe.id} is the first request under its salt, yet "
@@ -115,16 +134,17 @@ def _hit_problems(measured: Sequence[Measured]) -> list[_Problem]:
         if None not in (said, predicted) and said != predicted:
             text = f"{entry.probe.id}: {said} cached tokens, predicted {predicted}"
             problems.append((6, "cell", text))
-    return problems + _repeat_hit_problems(measured)
+    # The one request of a suite's reference is cold, and no repeat follows it.
+    return problems + (_repeat_hit_problems(measured) if len(cell.probes) > 1 else [])
 
 
-def _repeat_hit_problems(measured: Sequence[Measured]) -> list[_Problem]:
+def _repeat_hit_problems(measured: Sequence[Measured]) -> list[Problem]:
     hits = [
         (m.probe.id, m.observation.cached_tokens)
         for m in measured
         if m.probe.role == "b" and m.observation.cached_tokens is not None
     ]
-    problems: list[_Problem] = []
+    problems: list[Problem] = []
     if not any(count > 0 for _, count in hits):
         problems.append((6, "cell", "no repeat was served from the cache: nothing was tested"))
     for (_, earlier), (name, later) in pairwise(hits):

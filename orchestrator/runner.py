@@ -4,7 +4,7 @@ Each arm is one `with` block around one server. What an arm received is on disk 
 looks at it; the judgement reads it back from there, and `analyze` takes the same way.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
@@ -20,8 +20,9 @@ from orchestrator.model.engine import EngineFacts
 from orchestrator.model.exchange import Exchange
 from orchestrator.model.host import HostAccount, MemorySample
 from orchestrator.model.outcome import Completed, Failed, Outcome, Stage
-from orchestrator.model.patch import Overlay, Removal
-from orchestrator.model.plan import ArmPlan, Plan, ProbePlan
+from orchestrator.model.patch import SHAM, Overlay, Removal
+from orchestrator.model.plan import ArmPlan, ColdRun, Plan, ProbePlan
+from orchestrator.model.resumption import Resumption
 from orchestrator.model.verdict import ArmVerdict, RunVerdict
 from orchestrator.patching.removal import OverlaidArm, judge_removal
 from orchestrator.patching.reported import loaded_modules, marked_engine_cores
@@ -29,9 +30,6 @@ from orchestrator.requesting import request_body
 from orchestrator.serverlog.scan import scan
 
 log = structlog.get_logger()
-
-SHAM = "sham"
-"""The patch that changes no meaning."""
 
 SERVER_INFO, METRICS_AT_THE_END = "server-info.json", "metrics-end.txt"
 PAGES = {SERVER_INFO: "/server_info?config_format=json", "metrics-ready.txt": "/metrics"}
@@ -44,11 +42,17 @@ class Server(Protocol):
     def ask(self, probe: ProbePlan, body: bytes, /) -> Exchange:
         """Put one request, once; its bytes are kept before this returns or raises."""
 
+    def ask_at_once(self, volley: Sequence[tuple[ProbePlan, bytes]], /) -> tuple[Exchange, ...]:
+        """Put several at once, each once; otherwise the same."""
+
     def page(self, path: str, /) -> str | None:
         """A page as text."""
 
     def counters(self, *, finished: int | None) -> str:
         """The metrics lines that count, once `finished` requests are counted."""
+
+    def rest(self, *, until_s: float) -> None:
+        """Send nothing until then, on the clock of the exchanges, or until the server ends."""
 
 
 class StartServer(Protocol):
@@ -92,14 +96,30 @@ class Progress(Protocol):
         """Its server is gone."""
 
 
-def execute(plan: Plan, *, start_server: StartServer, store: Store, progress: Progress) -> None:
+def execute(
+    plan: Plan,
+    *,
+    start_server: StartServer,
+    store: Store,
+    progress: Progress,
+    kept: Collection[str] = (),
+) -> None:
     """Run every arm of the plan, one after the other; a failed arm does not stop the next.
+
+    Args:
+        plan: What is meant to happen.
+        start_server: How an arm's server is started.
+        store: Where what it received goes.
+        progress: Told how it goes on.
+        kept: Arms that an earlier run has finished, and that are in the store already.
 
     Raises:
         HostError: The machine is at fault, so that the next arm cannot do better.
         InterruptedRunError: Everything is torn down and saved.
     """
     for number, arm in enumerate(plan.arms, start=1):
+        if arm.name in kept:
+            continue
         with structlog.contextvars.bound_contextvars(arm=arm.name):
             progress.arm_started(arm.name, number, len(plan.arms))
             outcome = _execute_arm(plan, arm, start_server, store, progress)
@@ -120,16 +140,16 @@ def _execute_arm(
                 page = server.page(path)
                 if page is not None:
                     store.save_page(arm.name, name, page)
-            sequence = _Sequence(plan, arm, server, store)
+            sequence = _Sequence(plan, arm, server, store, progress)
             sequence.count_ready()
             stage = "warm-up"
             for probe in arm.warm_up:
                 sequence.ask(probe)
             stage = "probe"
-            total = sum(len(cell.probes) for cell in arm.cells)
-            for done, (cell, probe) in enumerate(_probes(arm), start=1):
-                sequence.ask(probe)
-                progress.asked(cell, done, total)
+            for cell, volley in arm.volleys:
+                sequence.ask_at_once(cell, volley)
+            for run in arm.cold:
+                sequence.ask_cold(run)
             stage = "stop"
             page = server.page("/metrics")
             if page is not None:
@@ -140,16 +160,16 @@ def _execute_arm(
     return Completed()
 
 
-def _probes(arm: ArmPlan) -> Iterator[tuple[str, ProbePlan]]:
-    for cell in arm.cells:
-        for probe in cell.probes:
-            yield cell.id, probe
-
-
 class _Sequence:
-    """The requests of one start, strictly one after the other, with the counters between them."""
+    """The requests of one start, volley after volley, with the counters between them."""
 
-    def __init__(self, plan: Plan, arm: ArmPlan, server: Server, store: Store) -> None:
+    def __init__(
+        self, plan: Plan, arm: ArmPlan, server: Server, store: Store, progress: Progress
+    ) -> None:
+        self._progress = progress
+        self._done = 0
+        self._total = sum(len(cell.probes) for cell in arm.cells)
+        self._total += sum(len(run.probes) for run in arm.cold)
         self._plan = plan
         self._arm = arm
         self._server = server
@@ -158,16 +178,43 @@ class _Sequence:
 
     def count_ready(self) -> None:
         """Read the counters that the readiness probe left behind."""
-        self._count(self._arm.ready_probe, finished=None)
+        self._count((self._arm.ready_probe,), sent=None)
 
-    def ask(self, probe: ProbePlan) -> None:
+    def ask(self, probe: ProbePlan) -> Exchange:
         """Send one request, and read the counters once it is counted."""
-        self._server.ask(probe, request_body(self._plan, self._arm, probe))
-        self._count(probe, finished=None if self._finished is None else self._finished + 1)
+        exchange = self._server.ask(probe, request_body(self._plan, self._arm, probe))
+        self._count((probe,), sent=1)
+        return exchange
 
-    def _count(self, probe: ProbePlan, *, finished: int | None) -> None:
-        lines = self._server.counters(finished=finished)
-        self._store.save_counters(self._arm.name, probe.id, lines)
+    def ask_cold(self, run: ColdRun) -> None:
+        """Send the requests of a length, and leave its memory as it is for as long as planned."""
+        exchanges = []
+        for probe in run.probes:
+            exchanges.append(self.ask(probe))
+            self._told(f"cold, {run.prompt_tokens} tokens", 1)
+        if self._plan.throughput is not None:
+            hold_s = self._plan.throughput.hold_s
+            self._server.rest(until_s=exchanges[0].times.started_s + hold_s)
+
+    def ask_at_once(self, cell: str, volley: Sequence[ProbePlan]) -> None:
+        """Send a cell's next requests; what the counters then say is of all of them together."""
+        if len(volley) == 1:
+            self.ask(volley[0])
+        else:
+            bodies = [(probe, request_body(self._plan, self._arm, probe)) for probe in volley]
+            self._server.ask_at_once(bodies)
+            self._count(volley, sent=len(volley))
+        self._told(cell, len(volley))
+
+    def _told(self, where: str, answered: int) -> None:
+        self._done += answered
+        self._progress.asked(where, self._done, self._total)
+
+    def _count(self, volley: Sequence[ProbePlan], *, sent: int | None) -> None:
+        known = None if sent is None or self._finished is None else self._finished + sent
+        lines = self._server.counters(finished=known)
+        for probe in volley:
+            self._store.save_counters(self._arm.name, probe.id, lines)
         seen = read_metrics(lines).requests_finished
         self._finished = None if seen is None else int(seen)
 
@@ -196,6 +243,9 @@ class StoredRun(Protocol):
     def memory(self, arm: str, /) -> tuple[MemorySample, ...]:
         """Memory samples, in the order in which they were taken."""
 
+    def resumption(self) -> Resumption | None:
+        """What was kept of an earlier run; `None` when the run was not resumed."""
+
     def host(self, arm: str, /) -> HostAccount | None:
         """What it did to the machine; `None` when that was not saved."""
 
@@ -209,7 +259,21 @@ def judge_run(plan: Plan, stored: StoredRun) -> RunVerdict:
     Raises:
         RunFolderError: A part of an exchange is missing or cannot be read.
     """
-    verdict = judge(plan, [_stored_evidence(plan, arm, stored) for arm in plan.arms])
+    return judge_evidence(plan, stored_evidence(plan, stored), stored)
+
+
+def stored_evidence(plan: Plan, stored: StoredRun) -> list[ArmEvidence]:
+    """Every arm's evidence from what is on disk, in the order of the plan.
+
+    Raises:
+        RunFolderError: A part of an exchange is missing or cannot be read.
+    """
+    return [_stored_evidence(plan, arm, stored) for arm in plan.arms]
+
+
+def judge_evidence(plan: Plan, evidence: Sequence[ArmEvidence], stored: StoredRun) -> RunVerdict:
+    """Judge a run whose evidence was read already; `stored` tells what a patch loaded."""
+    verdict = judge(plan, evidence, resumption=stored.resumption())
     removal = _removal(plan, verdict, stored)
     return verdict if removal is None else _with_removal(verdict, removal)
 
@@ -222,7 +286,7 @@ def _removal(plan: Plan, verdict: RunVerdict, stored: StoredRun) -> Removal | No
     if patched is None or plan.control is None:
         return None
     sham = next((arm for patch, arm in overlaid if patch == SHAM), None)
-    return judge_removal(arms[plan.control], patched, sham)
+    return judge_removal(arms.get(plan.control), patched, sham)
 
 
 def _overlaid(verdict: ArmVerdict, stored: StoredRun) -> OverlaidArm | None:

@@ -15,7 +15,7 @@ effect.
 
 import ast
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 _OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
     ast.Add: operator.add,
@@ -25,15 +25,23 @@ _OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
 }
 
 
-def resolve(expression: str, *, block_tokens: int) -> int:
-    """The value of a size expression: integers, `block`, `+ - * //` and parentheses.
+def resolve(expression: str, *, block_tokens: int, limit_tokens: int | None = None) -> int:
+    """The value of a size expression: integers, `block`, `limit`, `+ - * //` and parentheses.
+
+    Args:
+        expression: As the file has it.
+        block_tokens: The value of `block`.
+        limit_tokens: The value of `limit`; `None` where the expression must do without.
 
     Raises:
         ValueError: Anything else, or a result below 1; the message is for the file's author.
     """
     try:
         tree = ast.parse(expression, mode="eval")
-        value = _evaluate(tree.body, block_tokens)
+        names = {"block": block_tokens}
+        value = _evaluate(
+            tree.body, names if limit_tokens is None else names | {"limit": limit_tokens}
+        )
     except (SyntaxError, ZeroDivisionError) as error:
         raise ValueError(f"{expression!r} is no size: {error}") from error
     if value < 1:
@@ -41,17 +49,16 @@ def resolve(expression: str, *, block_tokens: int) -> int:
     return value
 
 
-def _evaluate(node: ast.expr, block_tokens: int) -> int:
+def _evaluate(node: ast.expr, names: Mapping[str, int]) -> int:
     match node:
         case ast.Constant(value=int(number)) if not isinstance(number, bool):
             return number
-        case ast.Name(id="block"):
-            return block_tokens
+        case ast.Name(id=name) if name in names:
+            return names[name]
         case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
-            return _OPERATORS[type(op)](
-                _evaluate(left, block_tokens), _evaluate(right, block_tokens)
-            )
-    raise ValueError(f"{ast.unparse(node)!r}: a size is made of integers, block, + - * // and ()")
+            return _OPERATORS[type(op)](_evaluate(left, names), _evaluate(right, names))
+    known = ", ".join(names)
+    raise ValueError(f"{ast.unparse(node)!r}: a size is made of integers, {known}, + - * // and ()")
 
 
 def compose(

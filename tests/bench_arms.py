@@ -28,7 +28,7 @@ from orchestrator.adapters.process_server import (
 )
 from orchestrator.cli.planning import resolve_plan
 from orchestrator.model.plan import ArmPlan, Plan
-from orchestrator.requesting import PATH, request_body
+from orchestrator.requesting import request_body
 from tests.test_process_server import launch
 
 PROJECT = Path(__file__).parent.parent
@@ -115,7 +115,7 @@ def bare_arm(made: Plan, arm: ArmPlan) -> None:
             for probe in probes:
                 body = request_body(made, arm, probe)
                 client.post(
-                    PATH, content=body, headers={"Content-Type": "application/json"}
+                    probe.endpoint, content=body, headers={"Content-Type": "application/json"}
                 ).raise_for_status()
         process.terminate()
         process.wait()

@@ -98,16 +98,16 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return _copied(tmp_path_factory.mktemp("project"))
 
 
+@pytest.fixture
+def own_project(tmp_path: Path) -> Path:
+    """The shipped definitions, for a test that changes them."""
+    return _copied(tmp_path / "project")
+
+
 @pytest.fixture(scope="session")
 def real_project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The shipped definitions, for the one run of `real_run`."""
     return _copied(tmp_path_factory.mktemp("real"))
-
-
-@pytest.fixture
-def own_project(tmp_path: Path) -> Path:
-    """The shipped definitions, for one test to change."""
-    return _copied(tmp_path)
 
 
 def _copied(folder: Path) -> Path:

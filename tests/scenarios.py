@@ -13,6 +13,7 @@ from orchestrator.model.host import HostAccount, MemorySample
 from orchestrator.model.outcome import Completed, Failed, Outcome
 from orchestrator.model.patch import Overlay
 from orchestrator.model.plan import ArmPlan, CellPlan, Plan, ProbePlan
+from orchestrator.model.resumption import Resumption
 from orchestrator.model.verdict import CellVerdict, RunVerdict
 from orchestrator.runner import judge_run
 from tests.answers import PLAIN, Pair, body, moved
@@ -49,11 +50,15 @@ class Reply:
     prefill_s: float | None = None
     """What the server's prefill histogram grew by; the page has none when not said."""
 
+    steps: int = 1
+    """Steps of the engine that the page counts in between."""
+
     lacks: str = ""
     """A counter that the page after this probe does not have."""
 
 
 Script = Callable[[ArmPlan, CellPlan, ProbePlan], Reply]
+Change = Callable[[Reply, ArmPlan, CellPlan, ProbePlan], None]
 
 
 def plain(arm: ArmPlan, cell: CellPlan, probe: ProbePlan) -> Reply:
@@ -68,6 +73,17 @@ def affected(arm: ArmPlan, cell: CellPlan, probe: ProbePlan) -> Reply:
     if cell.kind == "contaminated" and reply.cached:
         reply.lists = _of_document(cell.document, moved(0))
     return reply
+
+
+def changed(script: Script, change: Change) -> Script:
+    """A script with something else in some of its replies."""
+
+    def played(arm: ArmPlan, cell: CellPlan, probe: ProbePlan) -> Reply:
+        reply = script(arm, cell, probe)
+        change(reply, arm, cell, probe)
+        return reply
+
+    return played
 
 
 def _of_document(name: str, lists: Lists = PLAIN) -> Lists:
@@ -86,6 +102,8 @@ class Scenario:
     said: dict[str, dict[str, object]] = field(default_factory=dict)
     logs: dict[str, bytes] = field(default_factory=dict)
     cache_labels: dict[str, dict[str, str]] = field(default_factory=dict)
+    overlays: dict[str, Overlay] = field(default_factory=dict)
+    resumed: Resumption | None = None
 
     def judge(self) -> RunVerdict:
         """As `run` and `analyze` do."""
@@ -129,18 +147,25 @@ class Scenario:
         return self._facts_of(next(entry for entry in self.plan.arms if entry.name == arm))
 
     def overlay(self, arm: str) -> Overlay | None:
-        """No arm of these runs is patched."""
-        assert arm
-        return None
+        """None, unless the test says that the arm is patched."""
+        return self.overlays.get(arm)
 
     def log(self, arm: str) -> bytes:
         """Nothing, unless the test says otherwise."""
         return self.logs.get(arm, b"")
 
+    def log_file(self, arm: str) -> str | None:
+        """Where it would lie."""
+        return "server.log" if self.logs.get(arm) else None
+
     def memory(self, arm: str) -> tuple[MemorySample, ...]:
         """Not sampled."""
         assert arm
         return ()
+
+    def resumption(self) -> Resumption | None:
+        """In one go, unless the test says otherwise."""
+        return self.resumed
 
     def host(self, arm: str) -> HostAccount | None:
         """Not accounted for."""
@@ -161,15 +186,18 @@ class Scenario:
     def exchanges(self, arm: str) -> Iterator[tuple[Exchange, str]]:
         """Every probe of the arm, answered as the script says."""
         planned = next(entry for entry in self.plan.arms if entry.name == arm)
-        counters = {"hits": 0, "preemptions": 0, "accepted": 0, "finished": 1}
+        counters = {"hits": 0, "preemptions": 0, "accepted": 0, "finished": 1, "steps": 1}
         prefill_s = 0.0
         zero = 'vllm:request_prefill_time_seconds_sum{engine="0"} 0.0\n'
         yield self._exchange(planned.ready_probe, Reply()), _page(counters, 0) + zero
-        replies = [
-            (probe, self.script(planned, cell, probe))
-            for cell in planned.cells
-            for probe in cell.probes
-        ]
+        replies = sorted(
+            (
+                (probe, self.script(planned, cell, probe))
+                for cell in planned.cells
+                for probe in cell.probes
+            ),
+            key=lambda sent: int(sent[0].id.partition("-")[0]),
+        )
         for number, (probe, reply) in enumerate(replies, start=1):
             following = replies[number][1].running if number < len(replies) else 0
             if reply.lost:
@@ -179,6 +207,7 @@ class Scenario:
             counters["preemptions"] += reply.preemptions
             counters["accepted"] += reply.accepted
             counters["finished"] += reply.finished
+            counters["steps"] += reply.steps
             page = _page(counters, following, lacks=reply.lacks)
             if reply.prefill_s is not None:
                 prefill_s += reply.prefill_s
@@ -186,13 +215,7 @@ class Scenario:
             yield self._exchange(probe, reply), page
 
     def _exchange(self, probe: ProbePlan, reply: Reply) -> Exchange:
-        length = len(self.plan.prompts[probe.prompt].token_ids)
-        answer = reply.raw or body(
-            reply.lists,
-            cached=reply.cached,
-            prompt_tokens=reply.prompt_tokens or length,
-            chosen=reply.chosen,
-        )
+        answer = reply.raw or self.body_of(probe, reply)
         times = ExchangeTimes(
             probe=probe,
             path="/v1/completions",
@@ -204,6 +227,17 @@ class Scenario:
         )
         return Exchange(times=times, request=b"{}", response=answer)
 
+    def body_of(self, probe: ProbePlan, reply: Reply) -> bytes:
+        """The answer to a probe, in the shape of its endpoint."""
+        planned = self.plan.prompts.get(probe.prompt)
+        length = 100 if planned is None else len(planned.token_ids)
+        return body(
+            reply.lists,
+            cached=reply.cached,
+            prompt_tokens=reply.prompt_tokens or length,
+            chosen=reply.chosen,
+        )
+
 
 def _page(counters: dict[str, int], running: int, *, lacks: str = "") -> str:
     names = {
@@ -211,6 +245,7 @@ def _page(counters: dict[str, int], running: int, *, lacks: str = "") -> str:
         "preemptions": "vllm:num_preemptions_total",
         "accepted": "vllm:spec_decode_num_accepted_tokens_total",
         "finished": "vllm:request_success_total",
+        "steps": "vllm:iteration_tokens_total_count",
     }
     lines = [
         f'{names[key]}{{engine="0"}} {value}.0' for key, value in counters.items() if key != lacks

@@ -33,7 +33,7 @@ from orchestrator.model.host import Beat
 from orchestrator.model.plan import ArmPlan, Plan
 from orchestrator.model.profile import ReadyLimits
 from orchestrator.planning.plans import make_plan
-from orchestrator.requesting import PATH, request_body
+from orchestrator.requesting import request_body
 from tests.conftest import PROJECT
 from tests.test_process_server import launch
 
@@ -110,7 +110,6 @@ def run(plan: Plan, log_file: Path, kept: list[Exchange], beats: dict[str, list[
         return running_arm_server(
             arm,
             ready_body=request_body(plan, arm, arm.ready_probe),
-            path=PATH,
             log_file=log_file,
             memory_file=log_file.with_name("memory.jsonl"),
             keep=kept.append,

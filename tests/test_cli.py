@@ -19,10 +19,14 @@ from tests.test_run_store import NOW, store, stored  # noqa: F401 - fixtures
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["run", "nope"], "there is no such experiment; there are four-arm, "),
+        (["run", "nope"], "there is no such experiment; there are "),
         (["run", "three-arm", "--profile", "nope"], "there is no such launch profile"),
         (["run", "three-arm", "--quick", "--full"], "--quick, --full: only one"),
         (["plan", "three-arm", "--arm", "nope"], "--arm nope"),
+        (
+            ["run", "stack-compare", "--profile", "miniature"],
+            "--profile miniature: arms/stack-compare.toml says itself which profile each arm runs",
+        ),
         (["analyze", "/no/such/run"], "no plan.json"),
         (["run"], "Missing argument"),
         (["run", "three-arm", "--nope"], "No such option"),
@@ -31,7 +35,8 @@ from tests.test_run_store import NOW, store, stored  # noqa: F401 - fixtures
 def test_wrong_usage_is_exit_2_with_what_to_do(call: Call, arguments: list[str], told: str) -> None:
     """A clear sentence on standard error, no traceback, nothing started."""
     code, _, errors = call(
-        *arguments, *(["--project", PROJECT] if "three-arm" in arguments else [])
+        *arguments,
+        *(["--project", PROJECT] if {"three-arm", "stack-compare"} & {*arguments} else []),
     )
 
     assert code == 2

@@ -8,6 +8,7 @@ import pytest
 
 from orchestrator.decoding import decode
 from orchestrator.errors import ProbeError
+from orchestrator.model.observation import FLOOR
 from tests.answers import PLAIN, TOP, body
 
 RESPONSES = Path(__file__).parent / "fixtures" / "responses"
@@ -112,3 +113,23 @@ def test_an_answer_that_is_not_what_was_asked_for_is_refused(answer: bytes, told
     """Nothing is guessed: the error says what is wrong."""
     with pytest.raises(ProbeError, match=told):
         decode(answer, top_logprobs=TOP)
+
+
+def test_a_structured_answer_of_vllm_0_29_is_read() -> None:
+    """A token that the schema forbids is written as -9999, and the prompt's ids are repeated."""
+    seen = decode((RESPONSES / "chat-structured-0.29.0.json").read_bytes(), top_logprobs=20)
+    first = seen.positions[0]
+
+    assert (first.chosen.token_id, first.chosen.logprob) == (93, 0.0)  # nothing but {
+    assert [c.logprob for c in first.candidates[1:]] == [FLOOR] * 19
+    assert seen.prompt_token_ids is not None
+    assert len(seen.prompt_token_ids) == 8
+
+
+def test_prompt_ids_that_are_no_list_are_refused() -> None:
+    """Absent and null mean that nobody asked; anything else is a broken answer."""
+    answer = json.loads(body()) | {"prompt_token_ids": "1, 2"}
+
+    with pytest.raises(ProbeError, match="prompt_token_ids"):
+        decode(json.dumps(answer).encode(), top_logprobs=TOP)
+    assert decode(body(), top_logprobs=TOP).prompt_token_ids is None

@@ -1,5 +1,6 @@
 """TOML files → types, strictly."""
 
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -9,6 +10,7 @@ from tokenizers import Tokenizer
 
 from orchestrator.adapters.definition_files import Definitions
 from orchestrator.errors import DefinitionError
+from orchestrator.scoring.reading import canonical
 from tests.conftest import PROJECT
 
 Edit = Callable[[str, str, str], Definitions]
@@ -35,7 +37,11 @@ def test_every_shipped_definition_is_valid() -> None:
     definitions = Definitions(PROJECT)
 
     for path in (PROJECT / "arms").glob("*.toml"):
-        assert definitions.documents(definitions.experiment(path.stem))
+        suite = definitions.suite(path.stem)
+        if suite is None:
+            assert definitions.documents(definitions.experiment(path.stem))
+        else:
+            assert definitions.suite_documents(suite, definitions.suite_items(suite))
     for path in (PROJECT / "launch_profiles").glob("*.toml"):
         assert definitions.profile(path.stem).name == path.stem
 
@@ -127,6 +133,17 @@ def test_a_mistake_in_a_document_names_file_and_key(
         definitions.documents(definitions.experiment("three-arm"))
 
 
+def test_the_second_stack_differs_from_the_first_in_its_release_alone() -> None:
+    """What stack-compare compares: the same arguments on another engine."""
+    definitions = Definitions(PROJECT)
+    base = definitions.profile("vllm-cpu-tiny-hybrid")
+    derived = definitions.profile("vllm-cpu-0.28-tiny-hybrid")
+    own = {"name", "description", "vllm_version", "interpreter"}
+
+    assert derived.model_dump(exclude=own) == base.model_dump(exclude=own)
+    assert (derived.vllm_version, base.vllm_version) == ("0.28.0", "0.29.0")
+
+
 @pytest.mark.parametrize("what", ["experiment", "profile"])
 def test_an_unknown_name_lists_the_known_ones(what: str) -> None:
     """So that the next try is right."""
@@ -151,3 +168,79 @@ def test_a_documents_tasks_begin_with_different_tokens(tokenizer_file: Path) -> 
     for document in definitions.documents(definitions.experiment("three-arm")).values():
         first = {tokenizer.encode(task.question).ids[0] for task in (document.a, document.b)}
         assert len(first) == 2
+
+
+def suite_project(root: Path, *lines: str) -> Definitions:
+    """A project with one suite, whose items are these lines."""
+    for name in ("arms", "launch_profiles"):
+        shutil.copytree(PROJECT / name, root / name)
+    (root / "arms" / "suites" / "extraction.jsonl").write_text(
+        "".join(f"{line}\n" for line in lines), encoding="utf-8"
+    )
+    return Definitions(root)
+
+
+def shipped_item(**changes: object) -> str:
+    """The first shipped item, changed."""
+    path = PROJECT / "arms" / "suites" / "extraction.jsonl"
+    first = json.loads(path.read_text(encoding="utf-8").splitlines()[0])
+    return json.dumps(first | changes)
+
+
+@pytest.mark.parametrize(
+    ("lines", "told"),
+    [
+        ([], "has no item"),
+        (["{"], "extraction.jsonl:1: "),
+        ([shipped_item(), shipped_item()], "extraction.jsonl:2: id: .* stands twice"),
+        ([shipped_item(answer="x")], "extraction.jsonl:1: answer: unknown key"),
+        ([shipped_item(question="")], "extraction.jsonl:1: question: "),
+        ([shipped_item(response_schema={})], "fields: are not the properties of response_schema"),
+    ],
+)
+def test_an_item_that_is_none_is_told_by_its_line(
+    tmp_path: Path, lines: list[str], told: str
+) -> None:
+    """File, line and key."""
+    definitions = suite_project(tmp_path, *lines)
+    suite = definitions.suite("extraction-suite")
+    assert suite is not None
+
+    with pytest.raises(DefinitionError, match=told):
+        definitions.suite_items(suite)
+
+
+def test_a_document_that_is_missing_is_told_by_its_item(tmp_path: Path) -> None:
+    """The suite's own file names it."""
+    definitions = suite_project(tmp_path, shipped_item(document="nope"))
+    suite = definitions.suite("extraction-suite")
+    assert suite is not None
+
+    with pytest.raises(DefinitionError, match=r"extraction\.jsonl: hu-szamla-orgonagyar\.1"):
+        definitions.suite_documents(suite, definitions.suite_items(suite))
+
+
+def test_a_suite_is_no_experiment_and_an_experiment_no_suite() -> None:
+    """Each is told from the other by its own key."""
+    definitions = Definitions(PROJECT)
+
+    assert definitions.suite("three-arm") is None
+    with pytest.raises(DefinitionError, match="is a suite"):
+        definitions.experiment("extraction-suite")
+
+
+def test_the_shipped_suite_has_fifty_items_in_three_languages() -> None:
+    """Five of each document; each has what its document says."""
+    definitions = Definitions(PROJECT)
+    suite = definitions.suite("extraction-suite")
+    assert suite is not None
+    items = definitions.suite_items(suite)
+    documents = definitions.suite_documents(suite, items)
+
+    assert len(items) == 50
+    assert {documents[item.document].language for item in items} == {"hu", "en", "de"}
+    for item in items:
+        document = documents[item.document]
+        for field in item.fields.values():
+            assert field.written in document.text
+            assert canonical(field.written, field.kind, document.language) == field.value

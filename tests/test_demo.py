@@ -46,6 +46,7 @@ def test_it_never_passes_for_vllm(demo: subprocess.CompletedProcess[str], projec
 
     assert "MINIATURE: not vLLM" in demo.stdout
     assert "Server: MINIATURE: not vLLM" in (store.root / "report.md").read_text()
+    assert "nothing here is evidence about vLLM" in (store.root / "report.html").read_text()
     assert store.log("clean").startswith(b"MINIATURE: not vLLM")
     assert "MINIATURE" in store.read("verdicts.json", RunVerdict).not_covered[0]
 

@@ -14,7 +14,7 @@ from orchestrator.model.plan import LaunchPlan
 from orchestrator.model.provenance import ArmProvenance
 from orchestrator.model.verdict import RunVerdict
 from orchestrator.serverlog.scan import scan
-from tests.conftest import COMMAND, IN_CI, PROJECT, newest_run
+from tests.conftest import COMMAND, IN_CI, PROJECT, Call, newest_run
 from tests.test_process_server import eventually
 
 
@@ -149,3 +149,19 @@ def test_one_arm_of_a_real_vllm_runs_in_a_container(
     assert launch.container is not None
     assert launch.container.image.startswith("sha256:")
     assert left(docker_client, real_project) == []
+
+
+@pytest.mark.vllm
+def test_an_image_s_own_scheduler_is_asked_without_a_server(
+    docker_client: docker.DockerClient, base_image: str, call: Call
+) -> None:
+    """`predict` holds our rule against the function in the image."""
+    built(docker_client, "vllm-cpu", base_image)
+
+    code, told, _ = call(
+        "predict", "--profile", "docker-vllm-cpu-tiny-hybrid", "--pair", "94:112:72",
+        "--project", PROJECT,
+    )  # fmt: skip
+
+    assert code == 0
+    assert "agrees with our rule" in told

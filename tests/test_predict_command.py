@@ -86,6 +86,12 @@ def test_releases_are_set_side_by_side(call: Call) -> None:
     assert "vLLM 0.26.0" in output
     assert "vLLM 0.30.0" in output
 
+    assert "0.26.0 → 0.30.0: rule v0.26 → v0.30, retention_tokens None → 0" in output
+
+    _, output, _ = call("predict", "--versions", "0.26.0", "--json", *ARTICLE)
+    ((named,),) = [answer["releases"] for answer in json.loads(output)]
+    assert (named["rule"], named["function_sha256"]) == ("v0.26", None)
+
     code, _, errors = call("predict", "--pair", "1:2", "--versions", "0.99.0", *ARTICLE)
     assert code == 2
     assert "no rule of ours was checked against the source of 0.99.0" in errors
@@ -149,3 +155,11 @@ def test_a_broken_line_of_a_trace_is_named(
 
     assert code == 2
     assert "line 2: prompt: " in errors
+
+
+def test_nothing_is_predicted_of_a_suite(call: Call) -> None:
+    """Its prompts have no token ids before the server has rendered them."""
+    code, _, errors = call("predict", "extraction-suite", "--project", PROJECT)
+
+    assert code == 2
+    assert "is a suite" in errors

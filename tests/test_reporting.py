@@ -40,6 +40,13 @@ def test_one_length_is_no_scan() -> None:
     assert scans(plan(), Scenario().judge()) == []
 
 
+def test_an_arm_alone_has_no_price() -> None:
+    """`--arm` may leave the control out: then a report has no table of prices."""
+    alone = plan(experiment(control="contaminated"), arms=["clean"])
+
+    assert prices(Scenario(plan=alone).judge(), "contaminated") == ()
+
+
 def test_prices_are_medians_of_paired_repeats() -> None:
     """An arm that takes twice as long costs a ratio of two; the control has no ratio."""
 

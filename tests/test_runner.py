@@ -1,6 +1,7 @@
 """The order of things, with a fake server and a fake store of the real signatures."""
 
-from collections.abc import Callable, Iterator
+import json
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 
@@ -64,6 +65,11 @@ class FakeWorld:
         )
         return Exchange(times=times, request=request, response=body())
 
+    def ask_at_once(self, volley: Sequence[tuple[ProbePlan, bytes]]) -> tuple[Exchange, ...]:
+        """Answers all at once."""
+        self.events.append(f"volley of {len(volley)}")
+        return tuple(self.ask(probe, request) for probe, request in volley)
+
     def page(self, path: str) -> str | None:
         """Has metrics, and no server_info."""
         return "page" if path == "/metrics" else None
@@ -72,6 +78,10 @@ class FakeWorld:
         """Says how many requests are finished."""
         self.events.append(f"counters {finished}")
         return f"vllm:request_success_total {self._finished}\n"
+
+    def rest(self, *, until_s: float) -> None:
+        """Writes it down."""
+        self.events.append(f"rest until {until_s:g}")
 
     def save_facts(self, arm: str, _: EngineFacts) -> None:
         """Writes it down."""
@@ -150,6 +160,23 @@ def test_an_arm_goes_from_start_to_stop_in_one_order() -> None:
     ]  # fmt: skip
 
 
+def test_cold_requests_come_last_and_each_length_is_held_for_its_memory() -> None:
+    """After the cells, which they could evict; the exchanges of this world begin at 0 s."""
+    asked = experiment(
+        documents=["one"], repeats=2, reference_cells=False,
+        throughput={"lengths": ["20", "40"], "documents": ["one"], "repeats": 2, "hold_s": 15.0},
+    )  # fmt: skip
+    events = run(FakeWorld(), plan(asked, arms=["clean"])).events
+    sent = [event for event in events if event.startswith(("ask", "rest"))]
+
+    assert sent == [
+        "ask 001-warm-up", "ask 002-warm-up", "ask 003-b1", "ask 004-b2",
+        "ask 005-cold20-0", "ask 006-cold20-1", "ask 007-cold20-2", "rest until 15",
+        "ask 008-cold40-0", "ask 009-cold40-1", "ask 010-cold40-2", "rest until 15",
+    ]  # fmt: skip
+    assert "save 010-cold40-2" in events
+
+
 def test_each_arm_has_its_own_server_lifetime() -> None:
     """An arm's server stops before the next one starts."""
     lifetimes = [event for event in run(FakeWorld()).events if event.startswith(("start", "stop"))]
@@ -208,3 +235,21 @@ def test_every_request_is_greedy_and_carries_its_cells_salt() -> None:
     for cell in made.arms[0].cells:
         assert sum(cell.salt.encode() in sent for sent in world.bodies) == len(cell.probes)
     assert b'"max_tokens":1,' in world.bodies[0]
+
+
+def test_a_volley_goes_out_at_once_and_its_counters_are_read_when_all_are_counted() -> None:
+    """Four requests, one reading, filed under each of the four."""
+    asked = experiment(
+        documents=["one"], warm_up=False, repeats=2, reference_cells=False,
+        arms=[{"name": "company", "cell": "reference", "concurrency": 4}], expectations={},
+    )  # fmt: skip
+    world = FakeWorld()
+
+    execute(plan(asked), start_server=world.start_server, store=world, progress=world)
+
+    first = world.events.index("volley of 4")
+    ids = [event.removeprefix("ask ") for event in world.events[first + 1 : first + 5]]
+    assert world.events.count("volley of 4") == 2
+    assert world.events[first + 5] == "counters 5"  # the readiness probe, and these four
+    assert world.events[first + 6 : first + 10] == [f"save {name}" for name in ids]
+    assert len({json.loads(body)["cache_salt"] for body in world.bodies[1:]}) == 8

@@ -46,7 +46,6 @@ class ArmServer:
         process: RunningServer,
         client: ServerClient,
         tail: LogTail,
-        path: str,
         keep: Keep,
         heartbeat: Heartbeat | None,
         keep_beats: KeepBeats,
@@ -56,7 +55,6 @@ class ArmServer:
         self._process = process
         self._client = client
         self._tail = tail
-        self._path = path
         self._keep = keep
 
     def ask(self, probe: ProbePlan, body: bytes) -> Exchange:
@@ -66,9 +64,14 @@ class ArmServer:
             ProbeError: No whole answer, or not status 200; with the root cause from the log.
             ServerDiedError: The server ended; likewise.
         """
+        (exchange,) = self.ask_at_once([(probe, body)])
+        return exchange
+
+    def ask_at_once(self, volley: Sequence[tuple[ProbePlan, bytes]]) -> tuple[Exchange, ...]:
+        """Put several requests at once, each once; otherwise like `ask`."""
         self._process.check_alive()
         try:
-            return self._client.send(probe, self._path, body, self._keep)
+            return self._client.send(volley, self._keep)
         except (ProbeError, ServerDiedError) as error:
             died = self._process.wait_for_exit(_LAST_LINES_S)
             cause = self._tail.root_cause() or "its log names no cause"
@@ -78,7 +81,7 @@ class ArmServer:
             raise ProbeError(f"{error}; {cause}") from error
         finally:
             if self._heartbeat is not None and self._heartbeat.beats:
-                self._keep_beats(probe.id, self._heartbeat.beats)
+                self._keep_beats(volley[0][0].id, self._heartbeat.beats)
 
     def page(self, path: str) -> str | None:
         """A page as text; `None` when the server does not give it."""
@@ -106,6 +109,10 @@ class ArmServer:
             if time.monotonic() > deadline or self._process.wait_for_exit(0.005):
                 return lines
 
+    def rest(self, *, until_s: float) -> None:
+        """Send nothing until then, on the monotonic clock, or until the server ends."""
+        self._process.wait_for_exit(max(0.0, until_s - time.monotonic()))
+
 
 def _heartbeat(port: int, launch: LaunchPlan) -> Heartbeat | None:
     limit_s = launch.heartbeat_timeout_s
@@ -117,7 +124,6 @@ def running_arm_server(
     arm: ArmPlan,
     *,
     ready_body: bytes,
-    path: str,
     log_file: Path,
     memory_file: Path,
     keep: Keep,
@@ -154,7 +160,7 @@ def running_arm_server(
         waiting = Waiting(
             process=process, client=client, tail=tail, port=port, limits=arm.launch.ready
         )
-        server = ArmServer(process, client, tail, path, keep, heartbeat, keep_beats)
+        server = ArmServer(process, client, tail, keep, heartbeat, keep_beats)
         facts = wait_until_ready(
             waiting, arm.declared, lambda: server.ask(arm.ready_probe, ready_body), on_wait
         )

@@ -14,7 +14,7 @@ from orchestrator.adapters.image_package import ImagePackage, image_package
 from orchestrator.adapters.overlay import REPORTER, WATCHED_VARIABLE
 from orchestrator.errors import HostError
 from orchestrator.model.container import PutFile
-from orchestrator.model.patch import Overlay
+from orchestrator.model.patch import Overlay, PatchProvenance
 from orchestrator.model.plan import LaunchPlan
 from orchestrator.patching.applying import Patched
 
@@ -31,8 +31,8 @@ def package_in_image(
     """
     if launch.container is None:
         raise AssertionError("this launch plan is a process's")
-    image, program = launch.container.image, launch.argv[0]
-    return image_package(client, image, program, launch.environment, package=package, files=files)
+    image, python = launch.container.image, launch.container.python
+    return image_package(client, image, python, launch.environment, package=package, files=files)
 
 
 def put_reporter(launch: LaunchPlan, package: ImagePackage, modules: Iterable[str]) -> LaunchPlan:
@@ -72,17 +72,43 @@ def put_patched(
             files.append(PutFile(source=str((folder / file).absolute()), target=target))
     except OSError as error:
         raise HostError(f"the patched files cannot be written to {folder}: {error}") from error
-    overlay = Overlay(
+    overlay = _overlay(package, patched.provenance)
+    return _with(launch, files, overlay.environment), overlay
+
+
+def on_image(
+    launch: LaunchPlan,
+    image: str,
+    declared: str,
+    package: ImagePackage,
+    provenance: PatchProvenance,
+) -> tuple[LaunchPlan, Overlay]:
+    """The start on another image, in which the files of `provenance` are patched already.
+
+    Args:
+        launch: The start.
+        image: The patched image's id.
+        declared: Its pin, as the patch states it.
+        package: Of that image.
+        provenance: What it changes.
+    """
+    overlay = _overlay(package, provenance)
+    values = launch.model_dump()
+    values["container"] |= {"image": image, "declared": declared}
+    return _with(LaunchPlan.model_validate(values), [], overlay.environment), overlay
+
+
+def _overlay(package: ImagePackage, provenance: PatchProvenance) -> Overlay:
+    return Overlay(
         folder=str(package.folder.parent),
         environment={
-            # A cache that the image or a mount brings must not be found by patched code.
+            # As for a process: what the image or a mount brings is of other code. Triton's own
+            # cache stays, whose keys hash the source.
             "VLLM_CACHE_ROOT": f"{_CACHES}/vllm",
             "TORCHINDUCTOR_CACHE_DIR": f"{_CACHES}/inductor",
-            "TRITON_CACHE_DIR": f"{_CACHES}/triton",
         },
-        provenance=patched.provenance,
+        provenance=provenance,
     )
-    return _with(launch, files, overlay.environment), overlay
 
 
 def _with(launch: LaunchPlan, files: list[PutFile], variables: dict[str, str]) -> LaunchPlan:

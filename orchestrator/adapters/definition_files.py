@@ -3,6 +3,7 @@
 import json
 import tomllib
 import unicodedata
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -12,8 +13,12 @@ from orchestrator.errors import DefinitionError
 from orchestrator.model.experiment import Document, Experiment
 from orchestrator.model.profile import PROFILE_KINDS, AnyProfile
 from orchestrator.model.record import Record
+from orchestrator.model.suite import SuiteExperiment, SuiteItem
 
 R = TypeVar("R", bound=Record)
+
+_SUITES_KEY = "items"
+"""What a suite's file has, and an experiment's has not."""
 
 
 class Definitions:
@@ -25,6 +30,7 @@ class Definitions:
         self.engines_dir = root / "launch_profiles" / "engines"
         self.images_dir = root / "launch_profiles" / "images"
         self._arms = root / "arms"
+        self._suites_dir = root / "arms" / "suites"
         self._profiles = root / "launch_profiles"
 
     def experiment(self, name: str) -> Experiment:
@@ -33,7 +39,54 @@ class Definitions:
         Raises:
             DefinitionError: No such file, no TOML, or not a valid experiment.
         """
-        return _read(_find(self._arms, name, "experiment"), Experiment)
+        path = _find(self._arms, name, "experiment")
+        if _SUITES_KEY in read_table(path):
+            raise DefinitionError(path, "is a suite; what is asked for takes an experiment only")
+        return _read(path, Experiment)
+
+    def suite(self, name: str) -> SuiteExperiment | None:
+        """Read `arms/NAME.toml` where it is a suite: it has the key `items`. Otherwise `None`.
+
+        Raises:
+            DefinitionError: No such file, no TOML, or not a valid suite.
+        """
+        path = _find(self._arms, name, "experiment")
+        return _read(path, SuiteExperiment) if _SUITES_KEY in read_table(path) else None
+
+    def suite_items(self, suite: SuiteExperiment) -> tuple[SuiteItem, ...]:
+        """The items of a suite, in the order of its file.
+
+        Raises:
+            DefinitionError: No such file, or a line that is no valid item, or an id that stands
+                twice.
+        """
+        path = self._suites_dir / f"{suite.items}.jsonl"
+        if not path.is_file():
+            raise DefinitionError(f"arms/{suite.name}.toml", f"items: no file {path}")
+        items: dict[str, SuiteItem] = {}
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+            try:
+                item = SuiteItem.from_json(line)
+            except ValidationError as error:
+                raise DefinitionError(f"{path}:{number}", _problems(error)) from error
+            if item.id in items:
+                raise DefinitionError(f"{path}:{number}", f"id: {item.id} stands twice")
+            items[item.id] = item
+        if not items:
+            raise DefinitionError(path, "has no item")
+        return tuple(items.values())
+
+    def suite_documents(
+        self, suite: SuiteExperiment, items: Sequence[SuiteItem]
+    ) -> dict[str, Document]:
+        """Every document that an item names, and the warm-up's.
+
+        Raises:
+            DefinitionError: One is missing, or its file or text is not valid.
+        """
+        named = {item.document: (f"{suite.items}.jsonl", f"{item.id}: document") for item in items}
+        named[suite.warm_up_document] = (f"arms/{suite.name}.toml", "warm_up_document")
+        return {name: self._document(name, *place) for name, place in named.items()}
 
     def profile(self, name: str) -> AnyProfile:
         """Read `launch_profiles/NAME.toml`; `name` may also be that file's path.
@@ -67,16 +120,18 @@ class Definitions:
         return values
 
     def documents(self, experiment: Experiment) -> dict[str, Document]:
-        """Every document that the experiment names, its warm-up document included.
+        """Every document that the experiment names, for warm-up and cold requests too.
 
         Raises:
             DefinitionError: One is missing, or its file or text is not valid.
         """
         where = f"arms/{experiment.name}.toml"
         panel = [(f"documents.{i}", name) for i, name in enumerate(experiment.documents)]
+        of_speed = () if experiment.throughput is None else experiment.throughput.documents
+        cold = [(f"throughput.documents.{i}", name) for i, name in enumerate(of_speed)]
         return {
             name: self._document(name, where, key)
-            for key, name in [*panel, ("warm_up_document", experiment.warm_up_document)]
+            for key, name in [*panel, *cold, ("warm_up_document", experiment.warm_up_document)]
         }
 
     def _document(self, name: str, where: str, key: str) -> Document:

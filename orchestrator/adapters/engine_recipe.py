@@ -47,6 +47,10 @@ class Needs(Record):
 class EngineRecipe(Record):
     """The content of `engine.toml`."""
 
+    extends: str | None = None
+    """The recipe folder beside this one that has every key and file that this one has not: two
+    releases of one engine differ in little more than their number."""
+
     version: str
     """Of vLLM."""
 
@@ -74,13 +78,34 @@ def load_recipe(folder: Path) -> EngineRecipe:
             one of the wrong type.
     """
     path = folder / "engine.toml"
+    content = _read(path)
+    base = content.get("extends")
+    if isinstance(base, str):
+        content = _read(folder.parent / base / path.name) | content
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
         # Through JSON, where strict validation accepts an array for a tuple.
         return EngineRecipe.from_json(json.dumps(content))
-    except (OSError, tomllib.TOMLDecodeError) as error:
-        raise DefinitionError(path, str(error)) from error
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         key = ".".join(str(part) for part in first["loc"])
         raise DefinitionError(path, f"{key}: {first['msg']}") from error
+
+
+def recipe_file(folder: Path, name: str) -> Path:
+    """A file or folder of a recipe: its own, else that of the recipe which it extends.
+
+    Raises:
+        DefinitionError: The recipe cannot be read.
+    """
+    own = folder / name
+    if own.exists():
+        return own
+    base = load_recipe(folder).extends
+    return own if base is None else folder.parent / base / name
+
+
+def _read(path: Path) -> dict[str, object]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, tomllib.TOMLDecodeError) as error:
+        raise DefinitionError(path, str(error)) from error

@@ -2,6 +2,7 @@
 
 import os
 import platform
+import re
 import subprocess
 from importlib.metadata import version
 from pathlib import Path
@@ -25,6 +26,7 @@ def host_facts(project: Path) -> HostFacts:
         cpu=_cpu_model(),
         cpus=len(os.sched_getaffinity(0)),
         memory_bytes=psutil.virtual_memory().total,
+        gpu_driver=gpu_driver(Path("/proc/driver/nvidia/version")),
     )
 
 
@@ -42,6 +44,21 @@ def _cpu_model() -> str | None:
         if line.startswith("model name"):
             return line.partition(":")[2].strip()
     return None
+
+
+def gpu_driver(version_file: Path) -> str | None:
+    """The NVIDIA kernel module's version, such as `580.173.02`.
+
+    `none` where no such module is loaded, `None` where the file is not understood. The module's
+    own word needs no tool in the path; its first line is
+    `NVRM version: NVIDIA UNIX Open Kernel Module for aarch64  580.173.02  Release Build …`.
+    """
+    try:
+        told = version_file.read_text(encoding="utf-8", errors="replace")
+    except FileNotFoundError:
+        return "none"
+    found = re.search(r"^NVRM version:.*?\s(\d+\.\d+(?:\.\d+)?)\s", told, re.MULTILINE)
+    return None if found is None else found[1]
 
 
 def _git(project: Path, *args: str) -> str | None:

@@ -1,9 +1,9 @@
-"""One request → raw bytes and latency. Never retries, never parses."""
+"""Requests → raw bytes and latency. Never retries, never parses."""
 
 import threading
 import time
-from collections.abc import Callable, Iterable
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, Protocol
@@ -11,11 +11,13 @@ from typing import Any, Protocol
 import httpx
 
 from orchestrator.errors import ProbeError, ServerDiedError
-from orchestrator.model.exchange import Exchange, ExchangeTimes
+from orchestrator.model.exchange import Arrival, Exchange, ExchangeTimes
 from orchestrator.model.plan import ProbePlan
 
 LARGEST_ANSWER_BYTES = 64 * 2**20
 """An answer of 4096 tokens with 100 candidates each is about 25 MB; more is no answer to us."""
+
+EVENT_STREAM = "text/event-stream"
 
 _LAST_WORDS_S = 0.1
 """How long a request may still deliver after the server's exit was noticed."""
@@ -34,8 +36,12 @@ class Watch(Protocol):
         """Pass, or raise what ends the wait."""
 
 
+_AT_ONCE = 64
+"""Requests that can be under way together: the most that an arm's `concurrency` may ask for."""
+
+
 class ServerClient:
-    """The one connection to a server, and the thread that waits on it.
+    """The connections to a server, one for each request under way, and the threads that wait there.
 
     The caller waits on two things at once, the answer and the server's exit, so that an exit is
     noticed at once even where the connection stays open; now and then it asks `watch`.
@@ -52,7 +58,7 @@ class ServerClient:
         self._watch = watch
         self._largest_answer_bytes = largest_answer_bytes
         self._sockets: list[Any] = []
-        self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="probe")
+        self._worker = ThreadPoolExecutor(max_workers=_AT_ONCE, thread_name_prefix="probe")
         self._server_ended = threading.Event()
         self._wake = threading.Event()
         self.http = httpx.Client(
@@ -68,14 +74,12 @@ class ServerClient:
         self._wake.set()
 
     def send(
-        self, probe: ProbePlan, path: str, body: bytes, keep: Callable[[Exchange], None]
-    ) -> Exchange:
-        """Send one request, once.
+        self, volley: Sequence[tuple[ProbePlan, bytes]], keep: Callable[[Exchange], None]
+    ) -> tuple[Exchange, ...]:
+        """Send one request, or several at once, each once; return when all are answered.
 
         Args:
-            probe: What the exchange is filed under.
-            path: The endpoint.
-            body: The request's body, sent as it is.
+            volley: Each probe that an exchange is filed under, and its body, sent as it is.
             keep: Called from the sending thread with whatever came, before anybody looks at it
                 and also when nobody waits for it any more.
 
@@ -87,20 +91,18 @@ class ServerClient:
         self._wake.clear()
         if self._watch is not None:
             self._watch.begin()
-        future = self._worker.submit(self._exchange, probe, path, body, keep)
-        future.add_done_callback(lambda _: self._wake.set())
+        futures = [self._worker.submit(self._exchange, probe, body, keep) for probe, body in volley]
+        for future in futures:
+            future.add_done_callback(lambda _: self._wake.set())
         try:
-            self._wait(future)
+            self._wait(futures)
         except BaseException:
             self.disconnect()
             raise
-        exchange = future.result()
-        if exchange.times.error is not None:
-            raise ProbeError(f"{probe.id}: {exchange.times.error}")
-        if exchange.times.status != httpx.codes.OK:
-            start = exchange.response[:300].decode("utf-8", "replace")
-            raise ProbeError(f"{probe.id}: HTTP {exchange.times.status}: {start}")
-        return exchange
+        exchanges = tuple(future.result() for future in futures)
+        for exchange in exchanges:
+            _must_be_answered(exchange)
+        return exchanges
 
     def page(self, path: str) -> str:
         """A page of the server as text, for everything that is not a probe.
@@ -122,45 +124,54 @@ class ServerClient:
         self._worker.shutdown(wait=True)
         self.http.close()
 
-    def _wait(self, future: Future[Exchange]) -> None:
-        while not future.done():
+    def _wait(self, futures: Sequence[Future[Exchange]]) -> None:
+        def answered() -> bool:
+            return all(future.done() for future in futures)
+
+        while not answered():
             if self._watch is None:
                 self._wake.wait()
             elif not self._wake.wait(self._watch.interval_s):
                 self._watch.check()
-            if self._server_ended.is_set() and not future.done():
-                self._wake.clear()
-                self._wake.wait(_LAST_WORDS_S)
-                if not future.done():
+            self._wake.clear()  # before the look at the futures: none can end unnoticed
+            if self._server_ended.is_set() and not answered():
+                wait(futures, timeout=_LAST_WORDS_S)
+                if not answered():
                     raise ServerDiedError("the server ended before it answered")
 
     def _exchange(
-        self, probe: ProbePlan, path: str, body: bytes, keep: Callable[[Exchange], None]
+        self, probe: ProbePlan, body: bytes, keep: Callable[[Exchange], None]
     ) -> Exchange:
         started_at, started_s = datetime.now(UTC), time.monotonic()
         received = bytearray()
+        arrivals: list[Arrival] = []
         status: int | None = None
         error: str | None = None
         try:
             with self.http.stream(
                 "POST",
-                path,
+                probe.endpoint,
                 content=body,
                 headers={"Content-Type": "application/json"},
             ) as response:
                 status = response.status_code
-                self._collect(response.iter_raw(), received)
+                streamed = response.headers.get("Content-Type", "").startswith(EVENT_STREAM)
+                for size in self._collect(response.iter_raw(), received):
+                    if streamed:
+                        at_s = time.monotonic() - started_s
+                        arrivals.append(Arrival(bytes=size, at_s=at_s))
         except (httpx.HTTPError, _TooLargeError) as problem:
             error = f"{type(problem).__name__}: {problem}"
         exchange = Exchange(
             times=ExchangeTimes(
                 probe=probe,
-                path=path,
+                path=probe.endpoint,
                 started_at=started_at,
                 started_s=started_s,
                 latency_s=time.monotonic() - started_s,
                 status=status,
                 error=error,
+                arrivals=tuple(arrivals),
             ),
             request=body,
             response=bytes(received),
@@ -168,11 +179,13 @@ class ServerClient:
         keep(exchange)
         return exchange
 
-    def _collect(self, blocks: Iterable[bytes], received: bytearray) -> None:
+    def _collect(self, blocks: Iterable[bytes], received: bytearray) -> Iterator[int]:
+        """How much there is after each block, when it came."""
         for block in blocks:
             received += block
             if len(received) > self._largest_answer_bytes:
                 raise _TooLargeError(f"the answer exceeds {self._largest_answer_bytes} bytes")
+            yield len(received)
 
     def _trace(self, request: httpx.Request) -> None:
         """Of every request: a probe may reuse the connection that a page was read on."""
@@ -181,6 +194,15 @@ class ServerClient:
     def _note_socket(self, event: str, info: dict[str, Any]) -> None:
         if event == "connection.connect_tcp.complete":
             self._sockets.append(info["return_value"].get_extra_info("socket"))
+
+
+def _must_be_answered(exchange: Exchange) -> None:
+    name, times = exchange.times.probe.id, exchange.times
+    if times.error is not None:
+        raise ProbeError(f"{name}: {times.error}")
+    if times.status != httpx.codes.OK:
+        start = exchange.response[:300].decode("utf-8", "replace")
+        raise ProbeError(f"{name}: HTTP {times.status}: {start}")
 
 
 class _TooLargeError(Exception):

@@ -3,13 +3,16 @@
 A container that reads is not one that serves: it has no network, no port and no GPU.
 """
 
+import hashlib
 import io
 import json
 import tarfile
+import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import PurePosixPath
+from typing import IO
 
 import docker
 import structlog
@@ -49,7 +52,7 @@ class ImagePackage:
 def image_package(
     client: docker.DockerClient,
     image: str,
-    program: str,
+    python: str,
     environment: Mapping[str, str],
     *,
     package: str,
@@ -60,7 +63,7 @@ def image_package(
     Args:
         client: The engine.
         image: Its id or name.
-        program: The image's Python.
+        python: The image's interpreter.
         environment: Of the server: PYTHONPATH decides what is found.
         package: Its top-level name, such as `vllm`.
         files: Named from the package on: `vllm/v1/core/sched/scheduler.py`. Other packages' are
@@ -70,17 +73,67 @@ def image_package(
         HostError: It has not exactly one such folder, or the engine refuses.
     """
     wanted = sorted(file for file in files if file.startswith(f"{package}/"))
-    with looked_into(client, image, [program, "-B", "-c", _FIND, package], environment) as look:
-        folders = json.loads(output_of(look))
-        if len(folders) != 1:
-            raise HostError(
-                f"{program} of image {image[:19]} has {package} in {len(folders)} folders"
-                " instead of one"
-            )
-        folder = PurePosixPath(folders[0])
+    with _found(client, image, python, environment, package) as (look, folder):
         found = {file: _read(look, folder.parent / file) for file in wanted}
     sources = {file: content for file, content in found.items() if content is not None}
     return ImagePackage(folder=folder, sources=sources)
+
+
+def whole_package(
+    client: docker.DockerClient,
+    image: str,
+    python: str,
+    environment: Mapping[str, str],
+    *,
+    package: str,
+) -> ImagePackage:
+    """Find a package, and read every file of it but byte code.
+
+    Raises:
+        HostError: It has not exactly one such folder, or the engine refuses.
+    """
+    with _found(client, image, python, environment, package) as (look, folder):
+        blocks, _ = look.get_archive(str(folder))
+        with tempfile.TemporaryFile() as spooled:  # compiled code may be larger than memory
+            spooled.writelines(blocks)
+            spooled.seek(0)
+            return ImagePackage(folder=folder, sources=dict(_regular_files(spooled)))
+
+
+@contextmanager
+def _found(
+    client: docker.DockerClient,
+    image: str,
+    python: str,
+    environment: Mapping[str, str],
+    package: str,
+) -> Iterator[tuple[Container, PurePosixPath]]:
+    with looked_into(client, image, [python, "-B", "-c", _FIND, package], environment) as look:
+        folders = json.loads(output_of(look))
+        if len(folders) != 1:
+            raise HostError(
+                f"{python} of image {image[:19]} has {package} in {len(folders)} folders"
+                " instead of one"
+            )
+        yield look, PurePosixPath(folders[0])
+
+
+def _regular_files(spooled: IO[bytes]) -> Iterator[tuple[str, bytes]]:
+    with tarfile.open(fileobj=spooled) as archive:
+        for member in archive:
+            stream = archive.extractfile(member) if member.isfile() else None
+            if stream is not None and "__pycache__" not in PurePosixPath(member.name).parts:
+                yield member.name, _content(member, stream)
+
+
+def _content(member: tarfile.TarInfo, stream: IO[bytes]) -> bytes:
+    """A file as it is; of compiled code its hash, behind a byte that no text begins with."""
+    if not member.name.endswith(".so"):
+        return stream.read()
+    digest = hashlib.sha256()
+    for block in iter(lambda: stream.read(2**20), b""):
+        digest.update(block)
+    return b"\xff" + digest.digest()
 
 
 @contextmanager

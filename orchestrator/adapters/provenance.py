@@ -103,7 +103,7 @@ def _installed(launch: LaunchPlan) -> Installation | None:
 def _installed_in_image(
     client: docker.DockerClient, launch: LaunchPlan, container: ContainerPlan
 ) -> Installation | None:
-    command = [launch.argv[0], "-B", "-c", _SCRIPT.read_text(encoding="utf-8")]
+    command = [container.python, "-B", "-c", _SCRIPT.read_text(encoding="utf-8")]
     try:
         with looked_into(
             client, container.image, command, launch.environment, container.mounts

@@ -13,9 +13,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import docker
 from pydantic import TypeAdapter, ValidationError
 
+from orchestrator.adapters.image_package import looked_into, output_of
 from orchestrator.errors import HostError
+from orchestrator.model.container import Mount
 from orchestrator.model.prediction import (
     RequestPrediction,
     SchedulerSettings,
@@ -86,6 +89,28 @@ def under_interpreter(python: Path, environment: Mapping[str, str] | None = None
         return done.stdout
 
     return run
+
+
+def under_image(client: docker.DockerClient, image: str, python: str) -> RunScript:
+    """Run the scripts under an image's interpreter, in a container without network.
+
+    Args:
+        client: The engine.
+        image: Its id or name.
+        python: The image's interpreter.
+    """
+
+    def run(script: str, question: Path) -> bytes:
+        command = [python, "-B", "-c", (SCRIPTS / script).read_text(encoding="utf-8"), _QUESTION]
+        mount = Mount(source=str(question), target=_QUESTION)
+        with looked_into(client, image, command, {}, [mount]) as look:
+            return output_of(look)
+
+    return run
+
+
+_QUESTION = "/question.json"
+"""Where it stands in a container."""
 
 
 def ask_split(

@@ -6,20 +6,34 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from orchestrator.adapters.run_store import PACKED, RunStore, as_json, pack
+from orchestrator.adapters.run_store import (
+    COMPRESSED,
+    PACKED,
+    TRIMMED,
+    RunStore,
+    as_json,
+    compressed,
+    pack,
+)
 from orchestrator.errors import RunFolderError
+from orchestrator.scrubbing import Scrubber
 
-KEPT = ("plan.json", "run.json", "end.json", "verdicts.json")
+VERDICTS = "verdicts.json"
+KEPT = ("plan.json", "run.json", "resumed.json", "end.json")
 KEPT_OF_ARM = (
     "launch.json", "engine.json", "outcome.json", "overlay.json", "metrics-end.txt",
     "server-info.json", "memory.jsonl", "host.json", "server.log", "provenance.json",
-    "inspection.json",
 )  # fmt: skip
-"""`metrics-ready.txt` is left out: its counters stand after each probe in the packed exchanges."""
+"""`metrics-ready.txt` is left out: its counters stand after each probe in the packed exchanges; and
+`inspection.json`: it names the engine's own folders, and `provenance.json` says what counts."""
+
+LARGEST_PLAIN_BYTES = 16 * 2**10
+"""Larger texts are compressed, but for the report: a plan, a log and a page of metrics become a
+tenth, and a recorded run of four starts stays below half a megabyte."""
 
 
 def replacements(project: Path, cache: Path) -> dict[str, str]:
-    """What stands for what in a trimmed run; longer texts are replaced first."""
+    """This machine's texts, and what stands for them wherever a run is passed on."""
     found = {
         str(project.resolve()): "<project>",
         str(cache.resolve()): "<cache>",
@@ -29,17 +43,24 @@ def replacements(project: Path, cache: Path) -> dict[str, str]:
     user = getpass.getuser()
     if user != "root":
         found[f"/{user}/"] = "/<user>/"
-    return dict(sorted(found.items(), key=lambda item: -len(item[0])))
+    return found
 
 
 def trim(
-    store: RunStore, target: Path, replaced: Mapping[str, str], *, report: str
+    store: RunStore, target: Path, replaced: Mapping[str, str], *, judged: Mapping[str, str]
 ) -> dict[str, int]:
     """Copy a run for keeping, and say what was replaced how often.
 
     Requests and answers are packed byte for byte; they name no path. In everything else each
-    text of `replaced` gives way, in `report` too, which becomes `report.md`. The counts are also
-    left in the copy, as `trimmed.json`.
+    text of `replaced` gives way, and whatever looks like a secret or a home folder. The counts are
+    also left in the copy, as `trimmed.json`. Large texts are compressed (`xz`).
+
+    Args:
+        store: The run.
+        target: A folder that does not exist yet.
+        replaced: Text to what stands for it.
+        judged: Name to content of what is made anew from the raw files: `report.md`, and
+            `verdicts.json`, which is left out where the run has none: it was not finished.
 
     Raises:
         RunFolderError: The target exists, or the run is not complete.
@@ -47,34 +68,40 @@ def trim(
     if target.exists():
         raise RunFolderError(f"{target}: exists already")
     copy = RunStore(target)
-    counts = dict.fromkeys(replaced.values(), 0)
+    scrubber = Scrubber(replaced)
     try:
         for name in KEPT:
-            _copy_text(store, copy, name, replaced, counts)
-        copy.write_bytes("report.md", _cleaned(report.encode(), replaced, counts))
+            _copy_text(store, copy, name, scrubber)
+        for name, text in judged.items():
+            if name == VERDICTS and not store.has(name):
+                continue
+            _write(copy, name, text.encode(), scrubber)
         for arm in sorted(path.name for path in (store.root / "arms").iterdir()):
             for name in KEPT_OF_ARM:
-                _copy_text(store, copy, f"arms/{arm}/{name}", replaced, counts)
+                _copy_text(store, copy, f"arms/{arm}/{name}", scrubber)
             files = store.exchange_files(arm)
             copy.write_bytes(f"arms/{arm}/{PACKED}", pack(files))
-        copy.write_text("trimmed.json", as_json({"of": store.root.name, "replaced": counts}))
+        copy.write_text(TRIMMED, as_json({"of": store.root.name, "replaced": scrubber.counts}))
     except BaseException:
         shutil.rmtree(target, ignore_errors=True)  # nothing half-written stays
         raise
-    return counts
+    return scrubber.counts
 
 
-def _copy_text(
-    store: RunStore, copy: RunStore, name: str, replaced: Mapping[str, str], counts: dict[str, int]
-) -> None:
+def _copy_text(store: RunStore, copy: RunStore, name: str, scrubber: Scrubber) -> None:
     content = store.read_bytes(name)
-    if content is None:
-        return
-    copy.write_bytes(name, _cleaned(content, replaced, counts))
+    if content is not None:
+        _write(copy, name, content, scrubber)
 
 
-def _cleaned(content: bytes, replaced: Mapping[str, str], counts: dict[str, int]) -> bytes:
-    for text, stand_in in replaced.items():
-        counts[stand_in] += content.count(text.encode())
-        content = content.replace(text.encode(), stand_in.encode())
-    return content
+def _write(copy: RunStore, name: str, content: bytes, scrubber: Scrubber) -> None:
+    cleaned = _cleaned(content, scrubber)
+    if len(cleaned) > LARGEST_PLAIN_BYTES and not name.endswith(".md"):
+        copy.write_bytes(name + COMPRESSED, compressed(cleaned))
+    else:
+        copy.write_bytes(name, cleaned)
+
+
+def _cleaned(content: bytes, scrubber: Scrubber) -> bytes:
+    # A log may hold any bytes; those that are no text come back as they were.
+    return scrubber.clean(content.decode(errors="surrogateescape")).encode(errors="surrogateescape")

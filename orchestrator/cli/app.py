@@ -1,12 +1,15 @@
 """The command line.
 
-Exit codes: 0 as expected, or not seen · 1 not as expected, affected · 2 usage or definition error
-· 3 inconclusive · 4 infrastructure failure · 130 interrupted, with everything torn down.
+Exit codes: 0 as expected, or not seen · 1 not as expected, affected, regressed · 2 usage or
+definition error · 3 inconclusive · 4 infrastructure failure · 70 a bug of ours · 130 interrupted,
+with everything torn down.
 
 Every command imports what it needs when it is called: `--help` must not wait for pydantic.
 """
 
 import sys
+import traceback
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -25,8 +28,19 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
+DEFAULT_PROFILE = "vllm-cpu-tiny-hybrid"
+
 ExperimentArgument = Annotated[str, typer.Argument(help="Name of a file in arms/, or its path.")]
 ProfileOption = Annotated[str, typer.Option("--profile", "-p", help="Name in launch_profiles/.")]
+RunProfileOption = Annotated[
+    str | None,
+    typer.Option(
+        "--profile",
+        "-p",
+        help=f"Name in launch_profiles/. [default: {DEFAULT_PROFILE}, or what the arms name]",
+        show_default=False,
+    ),
+]
 ArmOption = Annotated[list[str] | None, typer.Option("--arm", help="Only this arm; repeatable.")]
 QuickOption = Annotated[bool, typer.Option("--quick", help="One document, one length of A.")]
 FullOption = Annotated[bool, typer.Option("--full", help="Every document, every length of A.")]
@@ -35,7 +49,14 @@ ProjectOption = Annotated[
 ]
 RunArgument = Annotated[Path, typer.Argument(help="Folder of a run.")]
 
-DEFAULT_PROFILE = "vllm-cpu-tiny-hybrid"
+
+class ReportFormat(StrEnum):
+    """What `report` can print."""
+
+    MARKDOWN = "md"
+    HTML = "html"
+    JUNIT = "junit"
+    COMMENT = "comment"
 
 
 def main() -> int:
@@ -45,29 +66,58 @@ def main() -> int:
     except OrchestratorError as error:
         print(f"error: {error}", file=sys.stderr)  # noqa: T201 - the program's own voice
         return error.exit_code
+    except Exception:  # noqa: BLE001 - Python's own exit code would be 1, which says "affected"
+        traceback.print_exc()
+        return OrchestratorError.exit_code
     return 0
 
 
 @app.command()
 def run(
-    experiment: ExperimentArgument,
-    profile: ProfileOption = DEFAULT_PROFILE,
+    experiment: Annotated[
+        str | None, typer.Argument(help="Name of a file in arms/, or its path.")
+    ] = None,
+    profile: RunProfileOption = None,
     arm: ArmOption = None,
     quick: QuickOption = False,
     full: FullOption = False,
+    resume: Annotated[
+        str | None,
+        typer.Option(
+            "--resume",
+            metavar="RUN",
+            help="Keep the finished arms of this run, and run the others; what is not given is"
+            " taken from it.",
+        ),
+    ] = None,
     project: ProjectOption = Path(),
 ) -> None:
     """Run an experiment: fresh servers, probes, verdicts, report."""
+    from orchestrator.cli.planning import Wanted
+    from orchestrator.cli.resuming import earlier_run, wanted_again
     from orchestrator.cli.running import run_experiment
 
     selection = _selection(quick=quick, full=full)
-    raise typer.Exit(run_experiment(project, experiment, profile, selection, arm or []))
+    if resume is not None:
+        earlier = earlier_run(project, resume)
+        given = selection if quick or full else None
+        wanted = wanted_again(earlier, experiment, profile, given, tuple(arm or ()))
+        raise typer.Exit(run_experiment(project, wanted, earlier))
+    if experiment is None:
+        raise DefinitionError("EXPERIMENT", "Missing argument: name one, or a run with --resume")
+    wanted = Wanted(
+        experiment=experiment,
+        profile=profile,
+        selection=selection,
+        arms=tuple(arm or ()),
+    )
+    raise typer.Exit(run_experiment(project, wanted, None))
 
 
 @app.command()
 def plan(
     experiment: ExperimentArgument,
-    profile: ProfileOption = DEFAULT_PROFILE,
+    profile: RunProfileOption = None,
     arm: ArmOption = None,
     quick: QuickOption = False,
     full: FullOption = False,
@@ -110,11 +160,50 @@ def analyze(run: RunArgument) -> None:
 
 
 @app.command()
-def report(run: RunArgument) -> None:
-    """Print a run's report as Markdown, made anew from its raw files."""
-    from orchestrator.cli.showing import print_report
+def report(
+    run: RunArgument,
+    form: Annotated[
+        ReportFormat,
+        typer.Option(
+            "--format", help="Markdown, one HTML page, JUnit XML, or a comment for upstream."
+        ),
+    ] = ReportFormat.MARKDOWN,
+    bundle: Annotated[
+        Path | None, typer.Option(help="With the comment: write the raw data as .tar.xz.")
+    ] = None,
+    repro: Annotated[
+        Path | None, typer.Option(help="With the comment: write a .py that repeats one cell.")
+    ] = None,
+    raw_data: Annotated[
+        str | None, typer.Option("--raw-data", help="With the comment: where the data will be.")
+    ] = None,
+    project: ProjectOption = Path(),
+) -> None:
+    """Print a run's report, made anew from its raw files."""
+    if form is ReportFormat.COMMENT:
+        from orchestrator.cli.sharing import print_comment
 
-    print_report(run)
+        print_comment(project, run, bundle=bundle, repro=repro, raw_data=raw_data)
+        return
+    if any(option is not None for option in (bundle, repro, raw_data)):
+        raise DefinitionError(
+            "--bundle, --repro, --raw-data", "go with a comment: add --format comment"
+        )
+    from orchestrator.cli.reporting import print_report
+
+    print_report(run, form)
+
+
+@app.command()
+def compare(
+    run: RunArgument,
+    baseline: Annotated[Path, typer.Argument(help="Folder of the run to hold it to.")],
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+) -> None:
+    """Set a run beside a baseline; refused where a field that matters differs."""
+    from orchestrator.cli.comparing import print_comparison
+
+    raise typer.Exit(print_comparison(run, baseline, as_json=as_json))
 
 
 @app.command()
@@ -168,7 +257,8 @@ def predict(
     ] = None,
     profile: ProfileOption = DEFAULT_PROFILE,
     versions: Annotated[
-        list[str] | None, typer.Option("--versions", help="vLLM releases to compare; repeatable.")
+        list[str] | None,
+        typer.Option("--versions", help="A release, a wheel, a venv or image:NAME; repeatable."),
     ] = None,
     block: Annotated[int | None, typer.Option(help="Block size in tokens.", min=1)] = None,
     speculative: Annotated[
@@ -194,6 +284,58 @@ def predict(
         as_json=as_json,
     )
     print_predictions(project, question)
+
+
+@app.command()
+def nightly(
+    config: Annotated[
+        Path | None, typer.Argument(help="TOML file; nightly.toml of the project when not given.")
+    ] = None,
+    project: ProjectOption = Path(),
+) -> None:
+    """Run the experiments of a config, hold each to its baseline, print one line."""
+    from orchestrator.cli.nightly import run_nightly
+
+    raise typer.Exit(run_nightly(project, config or project / "nightly.toml"))
+
+
+@app.command("list")
+def list_runs(
+    experiment: Annotated[str | None, typer.Option(help="Only of this experiment.")] = None,
+    profile: Annotated[
+        str | None, typer.Option("--profile", "-p", help="Only on this one.")
+    ] = None,
+    result: Annotated[
+        str | None, typer.Option(help='Only what came to this, such as "as expected" or killed.')
+    ] = None,
+    since: Annotated[
+        str | None, typer.Option(metavar="DATE", help="Only from this on: 2026-11-30, in UTC.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="JSON lines, one a run.")] = False,
+    project: ProjectOption = Path(),
+) -> None:
+    """List the runs in runs/, newest first."""
+    from orchestrator.cli.listing import moment, print_list
+    from orchestrator.listing import Filter
+
+    wanted = Filter(
+        experiment=experiment,
+        profile=profile,
+        word=result,
+        since=None if since is None else moment(since),
+    )
+    print_list(project, wanted, as_json=as_json)
+
+
+@app.command()
+def show(
+    run: Annotated[str, typer.Argument(help="latest, a beginning of its name, or its folder.")],
+    project: ProjectOption = Path(),
+) -> None:
+    """Show what a run is, and what it came to."""
+    from orchestrator.cli.listing import print_run
+
+    print_run(project, run)
 
 
 @app.command("scan-log")

@@ -85,8 +85,8 @@ def _own(profile: DockerProfile, model: OwnModel) -> tuple[str, str, str]:
         if not path.exists():
             raise DefinitionError(
                 f"launch_profiles/{profile.name}.toml",
-                f"model.{key}: {path} does not exist; copy the profile and name the place where"
-                " the model lies on this machine",
+                f"model.{key}: {path} does not exist; name the place where the model lies on this"
+                f' machine, in a profile of your own with extends = "{profile.name}"',
             )
     tokenizer = hashlib.sha256(Path(model.tokenizer_file).read_bytes()).hexdigest()
     return (

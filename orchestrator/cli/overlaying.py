@@ -24,7 +24,8 @@ from orchestrator.adapters.overlay import (
 from orchestrator.adapters.patch_files import load_patch
 from orchestrator.adapters.process_server import environment
 from orchestrator.adapters.run_store import RunStore
-from orchestrator.model.patch import Patch
+from orchestrator.cli.patched_images import is_image, on_patched_image
+from orchestrator.model.patch import Patch, PatchProvenance, module_of
 from orchestrator.model.plan import ArmPlan, LaunchPlan, Plan
 from orchestrator.patching.applying import apply, touched_files
 
@@ -48,7 +49,7 @@ def read_patches(folder: Path, plan: Plan) -> Patches:
     names = dict.fromkeys(arm.patch for arm in plan.arms if arm.patch is not None)
     by_name = {name: load_patch(folder / f"{name}.toml") for name in names}
     files = {file for patch in by_name.values() for file in touched_files(patch)}
-    modules = {file.removesuffix(".py").replace("/", ".") for file in files if ".py" in file}
+    modules = {module for file in files if (module := module_of(file)) is not None}
     return Patches(by_name=by_name, modules=tuple(sorted(modules)))
 
 
@@ -60,14 +61,27 @@ def check_patches(plan: Plan, patches: Patches) -> None:
         HostError: The engine's package cannot be found.
     """
     for arm in plan.arms:
-        if arm.patch is None:
-            continue
-        patch = patches.by_name[arm.patch]
-        if arm.launch.container is None:
-            apply_to(_package(arm, patch), patch, arm.declared.vllm_version)
-        else:
-            package = _image_package(arm, patch, touched_files(patch))
-            apply(patch, arm.declared.vllm_version, package.sources)
+        patched_now(arm, patches)
+
+
+def patched_now(arm: ArmPlan, patches: Patches) -> PatchProvenance | None:
+    """What the arm's patch makes of what the engine holds now; `None` when it has no patch.
+
+    Raises:
+        DefinitionError: An anchor is not found exactly as often as stated.
+        HostError: The engine's package cannot be found.
+    """
+    if arm.patch is None:
+        return None
+    patch = patches.by_name[arm.patch]
+    release = arm.declared.vllm_version
+    if arm.launch.container is None:
+        return apply_to(_package(arm, patch), patch, release).provenance
+    if is_image(arm, patch):
+        _, _, overlay = on_patched_image(arm, patch)
+        return overlay.provenance
+    package = _image_package(arm, patch, touched_files(patch))
+    return apply(patch, release, package.sources).provenance
 
 
 @contextmanager
@@ -81,7 +95,7 @@ def overlaid(arm: ArmPlan, patches: Patches, store: RunStore) -> Iterator[ArmPla
         DefinitionError: The patch does not fit.
         HostError: The overlay cannot be built.
     """
-    if not patches.modules:
+    if not patches.modules and arm.patch is None:
         yield arm
         return
     if arm.launch.container is not None:
@@ -105,13 +119,21 @@ def overlaid(arm: ArmPlan, patches: Patches, store: RunStore) -> Iterator[ArmPla
 
 @contextmanager
 def _overlaid_container(arm: ArmPlan, patches: Patches, store: RunStore) -> Iterator[ArmPlan]:
-    files = {file for patch in patches.by_name.values() for file in touched_files(patch)}
-    package = _image_package(arm, next(iter(patches.by_name.values())), files)
+    patch = None if arm.patch is None else patches.by_name[arm.patch]
+    if patch is not None and is_image(arm, patch):
+        launch, package, overlay = on_patched_image(arm, patch)
+        store.write(f"arms/{arm.name}/overlay.json", overlay)
+        changed = [file.module for file in overlay.provenance.files if file.module is not None]
+        watched = sorted({*patches.modules, *changed})
+        yield _launched_with(arm, put_reporter(launch, package, watched))
+        return
+    files = {file for entry in patches.by_name.values() for file in touched_files(entry)}
+    package = _image_package(arm, patch or next(iter(patches.by_name.values())), files)
     launch = put_reporter(arm.launch, package, patches.modules)
-    if arm.patch is None:
+    if patch is None:
         yield _launched_with(arm, launch)
         return
-    patched = apply(patches.by_name[arm.patch], arm.declared.vllm_version, package.sources)
+    patched = apply(patch, arm.declared.vllm_version, package.sources)
     folder = store.arm_dir(arm.name).absolute() / "overlay"
     launch, overlay = put_patched(launch, package, patched, folder)
     store.write(f"arms/{arm.name}/overlay.json", overlay)
@@ -132,9 +154,7 @@ def _image_package(arm: ArmPlan, patch: Patch, files: Iterable[str]) -> ImagePac
 
 
 def _package_name(arm: ArmPlan, patch: Patch) -> str:
-    release = arm.declared.vllm_version
-    known = next((v for v in patch.variants if release in v.releases), patch.variants[0])
-    return known.edits[0].file.partition("/")[0]
+    return patch.variant_for(arm.declared.vllm_version).package
 
 
 def _launched_in(arm: ArmPlan, variables: dict[str, str]) -> ArmPlan:

@@ -10,12 +10,20 @@ from pydantic import Field, ValidationError
 from rich.text import Text
 
 from orchestrator.adapters.definition_files import Definitions
-from orchestrator.adapters.scheduler_source import ask_split, under_interpreter
+from orchestrator.adapters.docker_engine import docker_engine
+from orchestrator.adapters.scheduler_source import ask_split, under_image, under_interpreter
 from orchestrator.cli.planning import engine_files, resolve_plan
 from orchestrator.cli.progress import terminal
+from orchestrator.cli.releases import PANEL_CASES, Release, compared, release_of
 from orchestrator.errors import DefinitionError, HostError
+from orchestrator.model.engine import EngineFiles
 from orchestrator.model.plan import CellPlan, Plan
-from orchestrator.model.prediction import CellPrediction, SchedulerSettings
+from orchestrator.model.prediction import (
+    CellPrediction,
+    SchedulerSettings,
+    SplitCase,
+    SplitSource,
+)
 from orchestrator.model.profile import AnyProfile
 from orchestrator.model.record import Record
 from orchestrator.planning.cells import scheduler_settings
@@ -23,14 +31,10 @@ from orchestrator.prediction.cells import predict_cell
 from orchestrator.prediction.origins import mixed_origins
 from orchestrator.prediction.pairs import Pair, pair_eligibility, predict_pair
 from orchestrator.prediction.panel import rules_giving, split_panel
-from orchestrator.prediction.releases import default_retention, rule_of
 from orchestrator.reporting.prediction import describe, moduli
 
 _REPEATS = 3
 """Of B: cold or not, the first one that may hit, and one more to see that it stays so."""
-
-_PANEL_CASES = 5_000
-"""Cases in which an engine's function is held against our rule: under a second."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,39 +95,46 @@ class _Answer:
 
 
 def _answers(project: Path, profile: AnyProfile, question: Question) -> Iterator[_Answer]:
-    releases = question.versions or [profile.scheduler_release or profile.vllm_version]
     pairs = [_pair(text) for text in question.pairs]
     pairs += [pair for text in question.ranges for pair in _range(text)]
+    releases = _releases(profile, question)
     for release in releases:
-        settings = _settings(profile, release, question)
         for pair in pairs:
-            yield _predict_pair(pair, settings, release, brief=bool(question.ranges))
+            yield _predict_pair(pair, release, brief=bool(question.ranges))
         if question.trace is not None:
-            yield _predict_trace(question.trace, settings, release)
+            yield _predict_trace(question.trace, release)
+    if question.versions:
+        yield _Answer(
+            lines=list(compared(releases)),
+            as_json={"releases": [release.as_json for release in releases]},
+        )
     if question.experiment is not None:
         plan = resolve_plan(project, question.experiment, question.profile, "full", [], None).plan
+        if plan.suite is not None:
+            raise DefinitionError(
+                f"predict {question.experiment}",
+                "is a suite: the server renders its prompts, so nothing is predicted of them",
+            )
         yield from _predict_plan(plan)
 
 
-def _settings(profile: AnyProfile, release: str, question: Question) -> SchedulerSettings:
+def _releases(profile: AnyProfile, question: Question) -> list[Release]:
     drafts = (
         profile.speculative_tokens > 0 if question.speculative is None else question.speculative
     )
-    rule = rule_of(release, speculative=drafts)
-    if rule is None:
-        raise DefinitionError(
-            "--versions" if question.versions else f"launch_profiles/{profile.name}.toml",
-            f"no rule of ours was checked against the source of {release}"
-            f"{' with drafts' if drafts else ''}",
-        )
-    return SchedulerSettings(
-        rule=rule,
+    basis = SchedulerSettings(
+        rule="v0.15",  # a release brings its own, and its own retention
         block_tokens=question.block or profile.block_size_tokens,
         token_budget=question.budget or profile.max_num_batched_tokens,
         prefix_caching=True,
         speculative=drafts,
-        retention_tokens=default_retention(release, speculative=drafts),
+        retention_tokens=None,
     )
+    own = profile.scheduler_release or profile.vllm_version
+    where = f"launch_profiles/{profile.name}.toml"
+    if not question.versions:
+        return [release_of(own, basis, where=where)]
+    return [release_of(given, basis, where=f"--versions {given}") for given in question.versions]
 
 
 def _pair(text: str) -> Pair:
@@ -142,13 +153,14 @@ def _range(text: str) -> list[Pair]:
     return [Pair(a=a, b=b, shared=shared) for a in range(first, last + 1)]
 
 
-def _predict_pair(pair: Pair, settings: SchedulerSettings, release: str, *, brief: bool) -> _Answer:
+def _predict_pair(pair: Pair, release: Release, *, brief: bool) -> _Answer:
+    settings = release.settings
     ranges = predict_pair(pair, settings, repeats=_REPEATS, max_tokens=1)
     names = ["A", *(f"B#{number}" for number in range(1, _REPEATS + 1))]
     lengths = [pair.a, *[pair.b] * _REPEATS]
     said = pair_eligibility(ranges)
     title = f"A {pair.a}, B {pair.b}, shared {'unknown' if pair.shared is None else pair.shared}"
-    lines = [f"{title}, vLLM {release}, block {settings.block_tokens}: {said}"]
+    lines = [f"{title}, vLLM {release.version}, block {settings.block_tokens}: {said}"]
     for entry in ranges:
         if brief:
             cached = ", ".join(str(request.cached_tokens) for request in entry.cell.requests[1:])
@@ -161,7 +173,7 @@ def _predict_pair(pair: Pair, settings: SchedulerSettings, release: str, *, brie
     return _Answer(
         lines=lines,
         as_json={
-            "release": release,
+            "release": release.version,
             "settings": settings.model_dump(),
             "a_tokens": pair.a,
             "b_tokens": pair.b,
@@ -199,8 +211,9 @@ def _planned(plan: Plan, arm: str, cell: CellPlan, prediction: CellPrediction) -
     )
 
 
-def _predict_trace(path: Path, settings: SchedulerSettings, release: str) -> _Answer:
+def _predict_trace(path: Path, release: Release) -> _Answer:
     """How many requests of a trace restore something that they would have computed otherwise."""
+    settings = release.settings
     by_salt: dict[str | None, list[tuple[int, ...]]] = {}
     for entry in _trace_lines(path):
         by_salt.setdefault(entry.cache_salt, []).append(entry.prompt)
@@ -215,12 +228,17 @@ def _predict_trace(path: Path, settings: SchedulerSettings, release: str) -> _An
             if found:
                 mixed.append({"salt": salt, "request": index, "tokens": len(prompt)})
     line = (
-        f"{path}, vLLM {release}: {requests} requests, {restoring} restore cached tokens, "
+        f"{path}, vLLM {release.version}: {requests} requests, {restoring} restore cached tokens, "
         f"{len(mixed)} restore blocks or a state of mixed origin"
     )
     return _Answer(
         lines=[line, *(f"  {entry}" for entry in mixed)],
-        as_json={"release": release, "requests": requests, "restoring": restoring, "mixed": mixed},
+        as_json={
+            "release": release.version,
+            "requests": requests,
+            "restoring": restoring,
+            "mixed": mixed,
+        },
     )
 
 
@@ -244,11 +262,12 @@ def _engines_own_word(definitions: Definitions, profile: AnyProfile) -> str:
     """Hold our rule against the function in the engine's own source, where the engine is there."""
     engine = engine_files(definitions, profile, None)
     wanted = scheduler_settings(profile)
-    if wanted is None or not Path(engine.python).exists() or "not vLLM" in profile.vllm_version:
+    there = engine.container is not None or Path(engine.python).exists()
+    if wanted is None or not there or "not vLLM" in profile.vllm_version:
         return f"{profile.name}: its engine is not here, so its own scheduler was not asked"
-    cases = split_panel(_PANEL_CASES, seed=0)
+    cases = split_panel(PANEL_CASES, seed=0)
     try:
-        source, scheduled = ask_split(under_interpreter(Path(engine.python)), cases)
+        source, scheduled = _asked(engine, cases)
     except HostError as error:
         return f"{profile.name}: its scheduler could not be asked: {error}"
     agreeing = {found.rule for found in rules_giving(cases, scheduled) if not found.every_boundary}
@@ -256,5 +275,13 @@ def _engines_own_word(definitions: Definitions, profile: AnyProfile) -> str:
     return (
         f"{profile.name}: the align-split function of vLLM {source.version} "
         f"(sha256 {source.function_sha256[:16]}) {word} our rule {wanted.rule} "
-        f"in {_PANEL_CASES} cases"
+        f"in {PANEL_CASES} cases"
     )
+
+
+def _asked(engine: EngineFiles, cases: Sequence[SplitCase]) -> tuple[SplitSource, tuple[int, ...]]:
+    container = engine.container
+    if container is None:
+        return ask_split(under_interpreter(Path(engine.python)), cases)
+    with docker_engine() as client:
+        return ask_split(under_image(client, container.image, container.python), cases)

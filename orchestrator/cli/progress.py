@@ -7,6 +7,9 @@ from rich.status import Status
 from rich.text import Text
 
 from orchestrator.model.outcome import Failed, Outcome
+from orchestrator.model.verdict import RunVerdict
+from orchestrator.reporting.stacks import speed_sentence
+from orchestrator.reporting.terminal import table
 
 _PLAIN_INTERVAL_S = 10.0
 """Between two lines about one stage where nothing can be overwritten."""
@@ -16,10 +19,10 @@ _PLAIN_WIDTH = 120
 """Columns of a table that goes into a file or a pipe."""
 
 
-def terminal() -> Console:
-    """Standard output; as wide as a table needs where it is no terminal."""
-    console = Console()
-    return console if console.is_terminal else Console(width=_PLAIN_WIDTH)
+def terminal(*, errors: bool = False) -> Console:
+    """Standard output or error; as wide as a table needs where it is no terminal."""
+    console = Console(stderr=errors)
+    return console if console.is_terminal else Console(stderr=errors, width=_PLAIN_WIDTH)
 
 
 class ConsoleProgress:
@@ -63,6 +66,14 @@ class ConsoleProgress:
     def line(self, text: str) -> None:
         """A line of its own, for what is not about an arm."""
         self._say(text)
+
+    def result(self, verdict: RunVerdict) -> None:
+        """What the run came to."""
+        self._console.print(Text(f"server: {verdict.engine}"))
+        self._console.print(table(verdict))
+        self._say(verdict.sentence)
+        if verdict.stacks is not None:
+            self._say(f"cold prompts: {speed_sentence(verdict.stacks)}")
 
     def close(self) -> None:
         """Leave the terminal as it was."""

@@ -15,9 +15,9 @@ from orchestrator.adapters.trimming import replacements, trim
 from orchestrator.cli.overlaying import check_patches, read_patches
 from orchestrator.cli.planning import engine_files, resolve_plan
 from orchestrator.cli.progress import terminal
+from orchestrator.cli.resuming import arms_made
 from orchestrator.errors import HostError
 from orchestrator.model.container import ContainerPlan
-from orchestrator.model.host import RunStart
 from orchestrator.model.plan import ArmPlan, CellPlan, Plan, Selection
 from orchestrator.model.serverlog import LogScan
 from orchestrator.model.verdict import RunVerdict
@@ -33,7 +33,7 @@ _STOP_S = 3.0
 
 
 def print_plan(
-    project: Path, experiment: str, profile: str, selection: Selection, arms: Sequence[str]
+    project: Path, experiment: str, profile: str | None, selection: Selection, arms: Sequence[str]
 ) -> None:
     """Launch command of each arm, cells with token counts, prediction, expected time."""
     plan = resolve_plan(project, experiment, profile, selection, arms, None).plan
@@ -43,10 +43,7 @@ def print_plan(
         console.print(Text(text), soft_wrap=True)
 
     say(f"{plan.experiment} on {plan.profile}, plan {plan_hash(plan)}, purpose {plan.purpose}")
-    say(
-        f"block {plan.block_size_tokens}, shared {plan.shared_tokens}, B {plan.b_tokens}, "
-        f"A {', '.join(map(str, plan.a_tokens))} tokens; {plan.max_tokens} generated"
-    )
+    say(_lengths(plan))
     for arm in plan.arms:
         say("")
         say(f"{arm.name}: expected {plan.expectations.get(arm.name, 'nothing in particular')}")
@@ -54,11 +51,20 @@ def print_plan(
         say(f"  {' '.join(settings)} {shlex.join(arm.launch.argv)}")
         if arm.launch.container is not None:
             say(f"  {_container(arm.launch.container)}")
-        console.print(_cells(plan, arm))
+        console.print(_cells(arm))
     say("")
     say(_patches_fit(project, plan))
     probes = sum(len(cell.probes) for arm in plan.arms for cell in arm.cells)
+    probes += sum(len(run.probes) for arm in plan.arms for run in arm.cold)
     expected_s = len(plan.arms) * (plan.expected_start_s + _STOP_S) + probes * _PROBE_S
+    if plan.throughput is not None:
+        runs = plan.arms[0].cold
+        expected_s += len(plan.arms) * len(runs) * plan.throughput.hold_s
+        lengths = ", ".join(str(run.prompt_tokens) for run in runs)
+        say(
+            f"then, on every start, cold requests of {lengths} tokens: {plan.throughput.repeats} of"
+            " each after one that warms up"
+        )
     say("")
     say(f"{len(plan.arms)} server starts, {probes} probes, about {expected_s:.0f} s")
 
@@ -80,16 +86,29 @@ def _patches_fit(project: Path, plan: Plan) -> str:
     return f"patches: {', '.join(patches.by_name)} fit the engine's files"
 
 
-def _cells(plan: Plan, arm: ArmPlan) -> Table:
+def _lengths(plan: Plan) -> str:
+    if plan.suite is not None:
+        return (
+            f"{len(plan.suite.items)} items, {plan.suite.runs} runs each between two references; "
+            f"at most {plan.max_tokens} tokens generated; structured output "
+            f"{'on' if plan.suite.structured_output else 'off'}"
+        )
+    return (
+        f"block {plan.block_size_tokens}, shared {plan.shared_tokens}, B {plan.b_tokens}, "
+        f"A {', '.join(map(str, plan.a_tokens))} tokens; {plan.max_tokens} generated"
+    )
+
+
+def _cells(arm: ArmPlan) -> Table:
     result = Table(header_style="bold")
     for heading in ("cell", "A", "B", "times", "predicted cached tokens of B", "eligible"):
         result.add_column(heading, overflow="fold")
     for cell in arm.cells:
-        result.add_row(*map(Text, _cell(plan, cell)))
+        result.add_row(*map(Text, _cell(cell)))
     return result
 
 
-def _cell(plan: Plan, cell: CellPlan) -> list[str]:
+def _cell(cell: CellPlan) -> list[str]:
     repeats = sum(probe.role == "b" for probe in cell.probes)
     prediction = cell.prediction
     cached = "–"
@@ -103,7 +122,7 @@ def _cell(plan: Plan, cell: CellPlan) -> list[str]:
     return [
         cell.id,
         "–" if cell.a_tokens is None else str(cell.a_tokens),
-        str(len(plan.prompts[f"{cell.document}/b"].token_ids)),
+        "–" if cell.b_tokens is None else str(cell.b_tokens),
         str(repeats),
         cached,
         "–" if prediction is None else prediction.eligible,
@@ -140,22 +159,18 @@ def print_analysis(run: Path) -> int:
     return verdict.exit_code
 
 
-def print_report(run: Path) -> None:
-    """The run's report as Markdown on standard output."""
-    store, plan = _open(run)
-    terminal().out(_report(store, plan), end="", highlight=False)
-
-
-def _report(store: RunStore, plan: Plan) -> str:
-    start = store.read("run.json", RunStart)
-    return markdown(plan, judge_run(plan, store), command=shlex.join(start.command))
-
-
 def print_trimming(project: Path, run: Path, target: Path) -> None:
     """Trim a run, and say what was replaced."""
     store, plan = _open(run)
-    report = _report(store, plan)
-    counts = trim(store, target, replacements(project, default_cache()), report=report)
+    verdict = judge_run(plan, store)
+    report = markdown(
+        plan,
+        verdict,
+        command=shlex.join(store.start().command),
+        made=arms_made(plan, store),
+    )
+    judged = {"verdicts.json": verdict.model_dump_json() + "\n", "report.md": report}
+    counts = trim(store, target, replacements(project, default_cache()), judged=judged)
     size = sum(path.stat().st_size for path in target.rglob("*") if path.is_file())
     console = terminal()
     console.print(Text(f"{target}: {size:,} bytes"))

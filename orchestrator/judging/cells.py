@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from orchestrator.comparing import pattern
+from orchestrator.judging.company import read_company, volleys_of
 from orchestrator.judging.measured import ArmEvidence, CellEvidence
 from orchestrator.judging.references import References, is_first_request, voided_cells
 from orchestrator.model.outcome import Failed
@@ -44,6 +45,7 @@ def _judge_cell(
     )
     start = next((f for f in findings if f.scope == "start"), None)
     voided = voided_cells(arm).get(cell.plan.id)
+    volleys = volleys_of(cell, arm)
     if isinstance(arm.outcome, Failed) and not complete:
         verdict, reason = _inconclusive(f"the arm failed: {arm.outcome.error}")
     elif start is not None:
@@ -52,6 +54,8 @@ def _judge_cell(
         verdict, reason = _inconclusive(voided)
     elif seen is None:
         verdict, reason = _inconclusive("it was not measured in full")
+    elif cell.plan.concurrency > 1:
+        verdict, reason = read_company(seen, volleys)
     else:
         verdict, reason = _read(seen)
     return CellVerdict(
@@ -62,12 +66,14 @@ def _judge_cell(
         document=document,
         a_tokens=cell.plan.a_tokens,
         b_tokens=cell.plan.b_tokens,
+        concurrency=cell.plan.concurrency,
         verdict=verdict,
         reason=reason,
         attribution=None,
         eligible=None if cell.plan.prediction is None else cell.plan.prediction.eligible,
         pattern=seen,
         probes=cell.probes,
+        volleys=volleys,
     )
 
 
@@ -124,12 +130,32 @@ def _attribution(
     evidence = next(entry for entry in arm.cells if entry.plan.id == cell.cell)
     if is_first_request(evidence, arm) and len(set(seen.variants[1:])) == 1:
         return "first-request", "only the very first request of the start differs"
+    if cell.kind == "suite":
+        return _attribution_in_a_suite(cell, seen, evidence, caching_off)
     if any(len(set(group.variants)) > 1 for group in seen.hit_groups):
         return "nondeterministic", "answers differ within one hit state"
     missing = _missing_for_contamination(cell, seen, caching_off)
     if missing is not None:
         return "unattributed", missing
     return "contamination", "it follows the hit state or stands against an unmoved reference"
+
+
+def _attribution_in_a_suite(
+    cell: CellVerdict, seen: Pattern, evidence: CellEvidence, caching_off: Sequence[CellVerdict]
+) -> tuple[Attribution, str]:
+    """Nothing is predicted of a suite's prompts.
+
+    So answers that differ within one hit state may be chance, or a prefill that was cut elsewhere:
+    neither is said.
+    """
+    if any(len(set(group.variants)) > 1 for group in seen.hit_groups):
+        return "unattributed", "answers differ within one hit state, and no cut was predicted"
+    if not evidence.plan.shares_salt:
+        return "unattributed", "no other item came before it under its salt"
+    missing = _missing_for_contamination(cell, seen, caching_off)
+    if missing is not None:
+        return "unattributed", missing
+    return "contamination", "other items came before it, against an unmoved reference"
 
 
 def _missing_for_contamination(

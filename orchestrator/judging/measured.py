@@ -8,6 +8,7 @@ from orchestrator.model.intent import IntentRow
 from orchestrator.model.outcome import Outcome
 from orchestrator.model.plan import ArmPlan, CellPlan
 from orchestrator.model.serverlog import Finding
+from orchestrator.model.stacks import ColdResult
 from orchestrator.model.verdict import GateFinding, ProbeResult
 
 
@@ -19,6 +20,8 @@ class CellEvidence:
     repeats: tuple[Repeat, ...]
     probes: tuple[ProbeResult, ...]
     findings: tuple[GateFinding, ...]
+    steps: tuple[int | None, ...]
+    """That gave out a token, by the engine's count: across each request, or each volley."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,3 +35,8 @@ class ArmEvidence:
     intent: tuple[IntentRow, ...]
     memory: tuple[Plateau, ...]
     log_findings: tuple[Finding, ...]
+    log_lines: int
+    preemptions: int | None
+    """The server's counter after the last request; `None`: not read."""
+
+    cold: tuple[ColdResult, ...]

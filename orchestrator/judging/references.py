@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 from orchestrator.comparing import Repeat, VariantLetters
-from orchestrator.digest import numeric_key
 from orchestrator.judging.measured import ArmEvidence, CellEvidence
 from orchestrator.model.plan import Place
 from orchestrator.model.verdict import GateFinding
@@ -50,7 +49,7 @@ class References:
 def _by_hit_state(repeats: Sequence[Repeat]) -> dict[int | None, set[bytes]]:
     states: dict[int | None, set[bytes]] = {}
     for repeat in repeats:
-        states.setdefault(repeat.cached_tokens, set()).add(numeric_key(repeat.observation))
+        states.setdefault(repeat.cached_tokens, set()).add(repeat.key)
     keys = set[bytes]().union(*states.values())
     # A reference that agrees with itself is one answer, in whatever hit state it was given.
     return {None: keys} if len(keys) == 1 else states
@@ -59,11 +58,7 @@ def _by_hit_state(repeats: Sequence[Repeat]) -> dict[int | None, set[bytes]]:
 def _without_first_request(cell: CellEvidence, arm: ArmEvidence) -> tuple[Repeat, ...]:
     """Leave out the start's very first request where it alone differs (5)."""
     rest = cell.repeats[1:]
-    if (
-        rest
-        and is_first_request(cell, arm)
-        and len({numeric_key(r.observation) for r in rest}) == 1
-    ):
+    if rest and is_first_request(cell, arm) and len({r.key for r in rest}) == 1:
         return rest
     return cell.repeats
 

@@ -52,10 +52,11 @@ class TagPin(Record):
     kind: Literal["tag"]
     reference: Annotated[str, StringConstraints(pattern=r"^[^\s@]+$")]
 
-    digest_begins: Annotated[str, StringConstraints(pattern=r"^sha256:[0-9a-f]{4,64}$")] | None = (
+    digest_begins: Annotated[str, StringConstraints(pattern=r"^sha256:[0-9a-f]{0,64}$")] | None = (
         None
     )
-    """As much of the manifest's digest as is known; another image is refused."""
+    """As much of the manifest's digest as is known; another image is refused. `sha256:` alone wants
+    any, so an image from a registry and not one that was built here."""
 
     obtain: str | None = None
 
@@ -149,6 +150,10 @@ class ContainerPlan(Record):
     """The pin, as the profile states it."""
 
     platform: Platform
+
+    python: str = "python3"
+    """The image's interpreter, with which it is looked into."""
+
     resources: Resources
 
     mounts: tuple[Mount, ...]

@@ -7,6 +7,16 @@ from orchestrator.model.plan import ProbePlan
 from orchestrator.model.record import Record
 
 
+class Arrival(Record):
+    """A block of a streamed answer, as it came."""
+
+    bytes: int
+    """Of the answer's body, received until then."""
+
+    at_s: float
+    """Since the request's first byte was sent."""
+
+
 class ExchangeTimes(Record):
     """What is known about an exchange besides its bytes."""
 
@@ -26,6 +36,9 @@ class ExchangeTimes(Record):
 
     error: str | None
     """Why no whole answer came; `None` when one did."""
+
+    arrivals: tuple[Arrival, ...] = ()
+    """Of an answer that was streamed; an answer in one piece has none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,6 +24,9 @@ class HostFacts(Record):
 
     memory_bytes: int
 
+    gpu_driver: str | None = None
+    """Version of the NVIDIA kernel module; `none` without one. Runs of 0.1.0 did not record it."""
+
 
 class HostState(Record):
     """What may change during a run."""
@@ -41,11 +44,16 @@ class RunStart(Record):
 
     started_at: datetime
     command: tuple[str, ...]
+    """Makes such a run from nothing."""
+
     owner: Owner = Field(validation_alias=AliasChoices("owner", "owner_pid"))
     """Runs of version 0.1.0 told its process id alone, as `owner_pid`."""
 
     host: HostFacts
     state: HostState
+
+    nightly: str | None = None
+    """Name of the nightly that made the run; `None`: somebody ran it by hand."""
 
     @field_validator("owner", mode="before")
     @classmethod

@@ -2,6 +2,10 @@
 
 from dataclasses import dataclass
 
+FLOOR = -9999.0
+"""What vLLM writes for minus infinity (0.29.0, `openai/chat_completion/serving.py`): a token that
+the schema of a structured answer forbids."""
+
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
@@ -46,6 +50,9 @@ class Observation:
 
     finish_reason: str | None
     system_fingerprint: str | None
+
+    prompt_token_ids: tuple[int, ...] | None = None
+    """As the server rendered a conversation; `None` when the answer does not repeat them."""
 
     @property
     def not_argmax(self) -> tuple[int, ...]:

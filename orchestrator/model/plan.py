@@ -2,16 +2,23 @@
 
 from typing import Literal
 
+from pydantic import Field, JsonValue
+
 from orchestrator.model.container import ContainerPlan
 from orchestrator.model.experiment import CellKind, Expectation, Purpose, Switch
 from orchestrator.model.host_limits import HostLimits
 from orchestrator.model.prediction import CellPrediction
 from orchestrator.model.profile import ReadyLimits, StopLimits
 from orchestrator.model.record import Record
+from orchestrator.model.suite import Language, SuitePlan
 
 Selection = Literal["quick", "plain", "full"]
 Place = Literal["before", "measured", "after"]
-Role = Literal["ready", "warm-up", "prime", "a", "b"]
+Role = Literal["ready", "warm-up", "prime", "a", "b", "cold"]
+
+Endpoint = Literal["/v1/completions", "/v1/chat/completions"]
+"""The first takes a prompt as token ids, so that nothing between us and the scheduler encodes text
+again. The second renders a conversation itself; its answer repeats the ids that came of it."""
 
 
 class PromptPlan(Record):
@@ -19,6 +26,17 @@ class PromptPlan(Record):
 
     document: str
     token_ids: tuple[int, ...]
+
+
+class ChatPlan(Record):
+    """One prompt of the chat endpoint: the server renders it, so its token ids are the answer's."""
+
+    document: str
+    content: str
+    """Of the one user's turn."""
+
+    response_format: dict[str, JsonValue] | None
+    """As the server takes it; `None` where it enforces no schema."""
 
 
 class ProbePlan(Record):
@@ -29,15 +47,21 @@ class ProbePlan(Record):
 
     role: Role
     prompt: str
-    """Key of `Plan.prompts`."""
+    """Key of `Plan.prompts`, of `Plan.chats`, or of a cold one's `ThroughputPlan.spans`."""
 
     salt: str
+    endpoint: Endpoint = "/v1/completions"
     repeat: int | None = None
-    """Counted from 1 for B; `None` for every other role."""
+    """Counted from 1 for B and for cold requests, whose 0 warms up and is not counted; `None` for
+    every other role."""
 
 
 class CellPlan(Record):
-    """A sequence of probes under one salt, sent one after the other."""
+    """A sequence of probes about one prompt.
+
+    They are sent one after the other, in the order of their ids: those of one cell at a stretch,
+    but for a suite, whose runs go through the items.
+    """
 
     id: str
     kind: CellKind
@@ -45,12 +69,54 @@ class CellPlan(Record):
     """Reference cells stand before and after the measured ones."""
 
     document: str
+    """In a suite: the item, since its prompt is what stays the same."""
+
     a_tokens: int | None
-    b_tokens: int
+    b_tokens: int | None
+    """`None`: the server renders the prompt."""
+
     salt: str
+    """Of its probes. Those of a volley have salts of their own, derived from it."""
+
+    shares_salt: bool = False
+    """On purpose under the salt of other cells: its first request may be served from the cache."""
+
+    concurrency: int = 1
+    """How many of its probes are sent at once: above 1, a volley at a time."""
+
     probes: tuple[ProbePlan, ...]
     prediction: CellPrediction | None
     """Made before anything is measured. `None`: no rule of ours covers this configuration."""
+
+
+class ColdRun(Record):
+    """Cold requests of one length, each under a salt of its own, sent one after the other."""
+
+    prompt_tokens: int
+    probes: tuple[ProbePlan, ...]
+    """The first one warms up."""
+
+
+class Span(Record):
+    """A prompt, cut from the corpus: from `start` on, and over its end from its beginning."""
+
+    start: int
+    tokens: int
+
+
+class ThroughputPlan(Record):
+    """What all starts have in common of their cold requests."""
+
+    corpus: tuple[int, ...]
+    """Token ids of real text; stored once, since the prompts together are many times as long."""
+
+    spans: dict[str, Span]
+    """No two begin with the same block, so none could be served from another's cache even under
+    one salt."""
+
+    repeats: int
+    max_tokens: int
+    hold_s: float
 
 
 class LaunchPlan(Record):
@@ -99,12 +165,39 @@ class ArmPlan(Record):
     warm_up: tuple[ProbePlan, ...]
     cells: tuple[CellPlan, ...]
 
+    cold: tuple[ColdRun, ...] = ()
+    """By length, the shortest first; after the cells."""
+
+    profile: str | None = None
+    """Where the experiment's arms name their own; else the plan's."""
+
+    of_arm: str | None = None
+    """The experiment's arm that this is another start of; `None` on the first one."""
+
+    @property
+    def column(self) -> str:
+        """The experiment's arm, on whichever start."""
+        return self.of_arm or self.name
+
+    @property
+    def volleys(self) -> list[tuple[str, tuple[ProbePlan, ...]]]:
+        """What is sent at once, with its cell's id, in the order of the probes' numbers.
+
+        One probe each, but in a cell with `concurrency`.
+        """
+        told = [
+            (cell.id, cell.probes[first : first + cell.concurrency])
+            for cell in self.cells
+            for first in range(0, len(cell.probes), cell.concurrency)
+        ]
+        return sorted(told, key=lambda volley: int(volley[1][0].id.partition("-")[0]))
+
 
 class DocumentPin(Record):
     """Which text a document's name stood for."""
 
     name: str
-    language: str
+    language: Language
     kind: str
     sha256: str
 
@@ -126,8 +219,10 @@ class Plan(Record):
     seed: int
     block_size_tokens: int
     speculative_tokens: int
-    shared_tokens: int
-    b_tokens: int
+    shared_tokens: int | None
+    """This one and the next: `None` in a suite, whose prompts the server renders."""
+
+    b_tokens: int | None
     a_tokens: tuple[int, ...]
     repeats: int
     reference_repeats: int
@@ -135,6 +230,16 @@ class Plan(Record):
     top_logprobs: int
     documents: tuple[DocumentPin, ...]
     prompts: dict[str, PromptPlan]
+    chats: dict[str, ChatPlan] = Field(default_factory=dict)
+    suite: SuitePlan | None = None
     arms: tuple[ArmPlan, ...]
     control: str | None
     expected_start_s: float
+    throughput: ThroughputPlan | None = None
+
+    def prompt_ids(self, key: str) -> tuple[int, ...]:
+        """The token ids of a probe's prompt."""
+        if self.throughput is None or key not in self.throughput.spans:
+            return self.prompts[key].token_ids
+        span, corpus = self.throughput.spans[key], self.throughput.corpus
+        return tuple(corpus[(span.start + i) % len(corpus)] for i in range(span.tokens))

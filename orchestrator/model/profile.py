@@ -125,6 +125,10 @@ class LaunchProfile(Record):
     max_num_batched_tokens: int = Field(gt=0)
     """The token budget of one scheduler step."""
 
+    context_tokens: int | None = Field(default=None, gt=0)
+    """Prompt and answer together, as `args` set it with `{context}` (`--max-model-len`); for
+    experiments that send prompts as long as the server takes."""
+
     retention_tokens: int | None = Field(default=None, ge=0)
     """`--prefix-cache-retention-interval` where `args` set it; absent: the release's default."""
 
@@ -135,11 +139,19 @@ class LaunchProfile(Record):
     """Ends every prompt: the part of the chat template after the question."""
 
     args: tuple[str, ...]
-    """The server's command line after the interpreter; `{port}`, `{model}`, `{tokenizer}` and
-    `{budget}` are filled in, the last with `max_num_batched_tokens` or the arm's own."""
+    """The server's command line after the interpreter; `{port}`, `{model}`, `{tokenizer}`,
+    `{context}` and `{budget}` are filled in, the last with `max_num_batched_tokens` or the arm's
+    own."""
 
     speculation: tuple[str, ...] = ()
     """The arguments that switch speculation on."""
+
+    structured_output: bool = False
+    """Whether the server enforces a JSON Schema (`response_format`) in chat completions."""
+
+    model_trained: bool = False
+    """Whether what the model says can be right or wrong. A suite's scores are withheld otherwise:
+    of a model with random weights they would say nothing."""
 
     prefix_caching: PrefixCachingArgs
 
@@ -217,6 +229,9 @@ class DockerProfile(LaunchProfile):
 
     program: str
     """In place of the image's entrypoint; `args` follow it. `python3`, `vllm` …"""
+
+    python: str = "python3"
+    """The image's interpreter that can import the engine: with it the image is looked into."""
 
     model: Model
     """On the engine's machine; mounted read-only."""

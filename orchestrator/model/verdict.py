@@ -8,15 +8,22 @@ from orchestrator.model.intent import IntentRow
 from orchestrator.model.patch import Removal
 from orchestrator.model.plan import Place
 from orchestrator.model.record import Record
+from orchestrator.model.score import ItemResult, SuiteComparison
 from orchestrator.model.serverlog import Finding
+from orchestrator.model.stacks import StackComparison
 
-Word = Literal["stable", "diverged", "inconclusive"]
+Word = Literal["stable", "diverged", "inconclusive", "batch-equal", "batch-dependent"]
+"""The last two are of cells whose requests were sent at once, and of nothing else."""
+
 Repeats = Literal["equal", "first-differs", "split"]
 AgainstReference = Literal["equal", "differs", "unknown"]
 Attribution = Literal["contamination", "nondeterministic", "first-request", "unattributed"]
 DifferenceKind = Literal["identical", "order-only", "tie-only", "numeric"]
 Timing = Literal["first-token", "later", "later, speculation-confounded"]
-Result = Literal["as expected", "not as expected", "not seen", "affected", "inconclusive", "failed"]
+Result = Literal[
+    "as expected", "not as expected", "not seen", "affected", "batch-dependent", "inconclusive",
+    "failed",
+]  # fmt: skip
 
 
 class Digests(Record):
@@ -61,7 +68,8 @@ class ProbeResult(Record):
 
     latency_s: float
     gap_s: float | None
-    """From the end of the request before it in the cell to its own start."""
+    """From the end of the request before it in the cell to its own start; `None` where the two
+    were under way together."""
 
 
 class HitGroup(Record):
@@ -79,7 +87,7 @@ class Movement(Record):
     """Counted from 0."""
 
     shared: int
-    """Candidates listed in both answers."""
+    """Candidates listed in both answers, and not forbidden by a schema in either."""
 
     moved: int
     """Shared candidates whose distance to the argmax differs."""
@@ -133,6 +141,24 @@ class Pattern(Record):
     """Against the reference where it differs, else between the first two variants."""
 
 
+class Volley(Record):
+    """Requests that were sent at once."""
+
+    requests: int
+    steps: int | None
+    """That the engine took for all of them together."""
+
+    lone_steps: int | None
+    """That as many requests take one after the other, by the references of the same start."""
+
+    @property
+    def shared(self) -> bool | None:
+        """Whether the engine computed them in steps that they share; `None`: it does not say."""
+        if self.steps is None or self.lone_steps is None:
+            return None
+        return self.steps < self.lone_steps
+
+
 class GateFinding(Record):
     """Why something is not evidence, or a remark on it; with its numbers."""
 
@@ -155,7 +181,8 @@ class CellVerdict(Record):
     place: Place
     document: str
     a_tokens: int | None
-    b_tokens: int
+    b_tokens: int | None
+    concurrency: int = 1
     verdict: Word
     reason: str
     attribution: Attribution | None
@@ -166,6 +193,8 @@ class CellVerdict(Record):
     """`None` when the cell was not measured in full."""
 
     probes: tuple[ProbeResult, ...]
+    volleys: tuple[Volley, ...] = ()
+    """Of a cell with `concurrency`."""
 
 
 class ArmVerdict(Record):
@@ -181,9 +210,14 @@ class ArmVerdict(Record):
     stable: int
     diverged: int
     inconclusive: int
+    batch_equal: int = 0
+    batch_dependent: int = 0
     """Numbers of measured cells."""
 
     cells: tuple[CellVerdict, ...]
+    items: tuple[ItemResult, ...] = ()
+    """Of a suite; each stands beside the cell of its name."""
+
     findings: tuple[GateFinding, ...]
     intent: tuple[IntentRow, ...]
     """What was asked of the server, beside what it said of itself."""
@@ -214,4 +248,10 @@ class RunVerdict(Record):
     removal: Removal | None
     """Whether a patched arm shows that its patch removes the effect; `None` without one."""
 
+    suite: tuple[SuiteComparison, ...] = ()
+    """Of a suite: its arms in pairs."""
+
     not_covered: tuple[str, ...]
+
+    stacks: StackComparison | None = None
+    """Speed, side by side; `None` where the experiment asks nothing of it."""

@@ -24,18 +24,20 @@ def touched_files(patch: Patch) -> frozenset[str]:
     Raises:
         DefinitionError: A diff cannot be used.
     """
-    return frozenset(
-        edit.file
-        for variant in patch.variants
-        for edit in (*_diff_of(patch, variant).edits, *variant.edits)
-    )
+    return frozenset(file for variant in patch.variants for file in _touched(patch, variant))
+
+
+def _touched(patch: Patch, variant: Variant) -> Iterator[str]:
+    diff = _diff_of(patch, variant)
+    yield from (*variant.files, *diff.added)
+    yield from (edit.file for edit in (*diff.edits, *variant.edits))
 
 
 def apply(patch: Patch, release: str, sources: Mapping[str, bytes]) -> Patched:
     """Apply a patch to an engine's sources.
 
     The variant is the one whose list has the release. For a release that is in no list, exactly
-    one variant must fit.
+    one variant must fit, whole files left aside: they have no anchor that could fit or not.
 
     Args:
         patch: What to change.
@@ -43,13 +45,13 @@ def apply(patch: Patch, release: str, sources: Mapping[str, bytes]) -> Patched:
         sources: The engine's files by name, those of `touched_files` that it has.
 
     Raises:
-        DefinitionError: An anchor is found more or less often than stated; or for a release that
-            was not read none or several variants fit.
+        DefinitionError: An anchor is found more or less often than stated; whole files are the
+            engine's own; or for a release that was not read none or several variants fit.
     """
     known = next((v for v in patch.variants if release in v.releases), None)
     attempts = [
         _attempt(patch, variant, sources)
-        for variant in (patch.variants if known is None else (known,))
+        for variant in ([v for v in patch.variants if not v.files] if known is None else [known])
     ]
     fitting = [attempt for attempt in attempts if not attempt.misfits]
     if len(fitting) != 1:
@@ -89,9 +91,16 @@ class _Attempt:
 
 
 def _attempt(patch: Patch, variant: Variant, sources: Mapping[str, bytes]) -> _Attempt:
+    if variant.image is not None:
+        return _Attempt({}, (), ("it is an image, which only a profile of kind docker starts",))
     diff = _diff_of(patch, variant)
-    texts = dict(diff.added)
+    differing = {
+        file: text for file, text in variant.files.items() if sources.get(file) != text.encode()
+    }
+    texts = {**differing, **diff.added}
     misfits = [f"{file} is there already" for file in diff.added if file in sources]
+    if variant.files and not differing:
+        misfits.append("every file of the overlay is the engine's own")
     misfits += _edit((*diff.edits, *variant.edits), sources, texts)
     return _Attempt(texts, diff.left_out, tuple(misfits))
 
@@ -100,7 +109,7 @@ def _diff_of(patch: Patch, variant: Variant) -> Changes:
     if not variant.diff:
         return NO_CHANGES
     try:
-        return changes(variant.diff, variant.edits[0].file.partition("/")[0])
+        return changes(variant.diff, variant.package)
     except UnusableDiffError as error:
         raise DefinitionError(where(patch), f"diff: {error}") from error
 

@@ -9,7 +9,7 @@ from orchestrator.model.verdict import ArmVerdict, CellVerdict
 NEEDED_DOCUMENTS = 3
 """That diverge, in the control and in the sham arm alike: rule 7."""
 
-Pair = tuple[str, int | None, int]
+Pair = tuple[str, int | None, int | None]
 """Document, tokens of A, tokens of B."""
 
 
@@ -26,11 +26,13 @@ class OverlaidArm:
     """`marked_engine_cores` of its log, for its own patch's marker."""
 
 
-def judge_removal(control: ArmVerdict, patched: OverlaidArm, sham: OverlaidArm | None) -> Removal:
+def judge_removal(
+    control: ArmVerdict | None, patched: OverlaidArm, sham: OverlaidArm | None
+) -> Removal:
     """Say whether the effect is removed by the patch, and by nothing that comes with it.
 
     Args:
-        control: The unpatched arm with the same cells, of the same run.
+        control: The unpatched arm with the same cells, of the same run; `None` when none ran.
         patched: The arm with the patch.
         sham: The arm with an overlay that changes no meaning; `None` when none ran.
 
@@ -38,9 +40,11 @@ def judge_removal(control: ArmVerdict, patched: OverlaidArm, sham: OverlaidArm |
         What was shown; or the first of these that is missing: the control diverges, the patched
         code is what ran, the same pairs are stable on it with the same hits, the sham diverges.
     """
+    if control is None:
+        return _not_shown("the unpatched control did not run")
     missing = next(_missing(control, patched, sham), None)
     if missing is not None:
-        return Removal(removed=False, sentence=f"Not shown that the patch removes it: {missing}.")
+        return _not_shown(missing)
     return Removal(
         removed=True,
         sentence=f"Removed by {patched.overlay.provenance.patch}:"
@@ -48,6 +52,10 @@ def judge_removal(control: ArmVerdict, patched: OverlaidArm, sham: OverlaidArm |
         f" {control.arm} equal {patched.verdict.arm}'s own references, with the same hits;"
         f" {len(_documents(sham.verdict)) if sham else 0} documents still diverge under a sham.",
     )
+
+
+def _not_shown(missing: str) -> Removal:
+    return Removal(removed=False, sentence=f"Not shown that the patch removes it: {missing}.")
 
 
 def _missing(control: ArmVerdict, patched: OverlaidArm, sham: OverlaidArm | None) -> Iterator[str]:

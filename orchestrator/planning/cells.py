@@ -4,16 +4,17 @@ import hashlib
 import random
 from collections.abc import Sequence
 
-from orchestrator.model.experiment import Arm, CellKind, Experiment
+from orchestrator.model.experiment import Arm, CellKind, Experiment, ServerSettings
 from orchestrator.model.plan import CellPlan, Place, ProbePlan, Role
 from orchestrator.model.prediction import CellPrediction, SchedulerSettings
 from orchestrator.model.profile import LaunchProfile
+from orchestrator.model.suite import SuiteExperiment
 from orchestrator.planning.prompts import Prompts
 from orchestrator.prediction.origins import compare_with_reference
 from orchestrator.prediction.releases import default_retention, rule_of
 
 
-def salt_of(experiment: Experiment, arm: Arm, cell: str) -> str:
+def salt_of(experiment: Experiment | SuiteExperiment, arm: ServerSettings, cell: str) -> str:
     """Unique for each cell of each arm, and the same whenever the same plan is made."""
     text = f"{experiment.name}\0{experiment.seed}\0{arm.name}\0{cell}"
     return hashlib.sha256(text.encode()).hexdigest()[:24]
@@ -88,7 +89,12 @@ class _CellBuilder:
         experiment = self._experiment
         repeats = experiment.repeats if place == "measured" else experiment.reference_repeats
         kind: CellKind = "reference" if a_tokens is None else self._arm.cell
-        probes = self._probes(kind, document, a_tokens, salt, repeats)
+        concurrency = self._arm.concurrency if place == "measured" else 1
+        probes = (
+            self._probes(kind, document, a_tokens, salt, repeats)
+            if concurrency == 1
+            else self._volleys(document, name, repeats * concurrency)
+        )
         return CellPlan(
             id=name,
             kind=kind,
@@ -97,9 +103,15 @@ class _CellBuilder:
             a_tokens=a_tokens,
             b_tokens=self._prompts.sizes.b,
             salt=salt,
+            concurrency=concurrency,
             probes=tuple(probes),
-            prediction=self._predict(probes, document),
+            prediction=self._predict(probes, document) if concurrency == 1 else None,
         )
+
+    def _volleys(self, document: str, cell: str, count: int) -> list[ProbePlan]:
+        """B again and again, each time under a salt of its own: only the company differs."""
+        salts = [salt_of(self._experiment, self._arm, f"{cell}/{n}") for n in range(1, count + 1)]
+        return [self._probe("b", f"{document}/b", salt, n) for n, salt in enumerate(salts, start=1)]
 
     def _probes(
         self, kind: CellKind, document: str, a_tokens: int | None, salt: str, repeats: int

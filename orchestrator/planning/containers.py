@@ -41,6 +41,7 @@ def in_container(
             image=image,
             declared=stated(profile.image),
             platform=profile.platform,
+            python=profile.python,
             resources=profile.resources,
             mounts=(
                 *mounts,

@@ -1,14 +1,40 @@
 """What an arm makes of a profile's command line."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 from orchestrator.errors import DefinitionError
 from orchestrator.model.engine import EngineFiles
-from orchestrator.model.experiment import Arm
+from orchestrator.model.experiment import ServerSettings
 from orchestrator.model.plan import LaunchPlan
 from orchestrator.model.profile import LaunchProfile, ProcessProfile
 from orchestrator.sizing import resolve
 
 
-def step_budget(arm: Arm, profile: LaunchProfile, where: str) -> int:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stack:
+    """A way to start a server, with the engine that it starts."""
+
+    profile: LaunchProfile
+    engine: EngineFiles
+
+
+def check_alike(stacks: Sequence[Stack], where: str) -> None:
+    """Stacks are sent the same token ids, so their prompts must be made in one way.
+
+    Raises:
+        DefinitionError: Their profiles put different texts around a document.
+    """
+    first = stacks[0].profile
+    for stack in stacks[1:]:
+        for key in ("prompt_prefix", "prompt_suffix"):
+            ours, theirs = getattr(stack.profile, key), getattr(first, key)
+            if ours != theirs:
+                problem = f"{key} of {stack.profile.name} is not that of {first.name}"
+                raise DefinitionError(where, f"arms.profile: {problem}")
+
+
+def step_budget(arm: ServerSettings, profile: LaunchProfile, where: str) -> int:
     """Tokens of one scheduler step.
 
     Raises:
@@ -22,7 +48,9 @@ def step_budget(arm: Arm, profile: LaunchProfile, where: str) -> int:
         raise DefinitionError(where, f"arms.{arm.name}.token_budget: {error}") from error
 
 
-def launch_plan(arm: Arm, profile: LaunchProfile, engine: EngineFiles, budget: int) -> LaunchPlan:
+def launch_plan(
+    arm: ServerSettings, profile: LaunchProfile, engine: EngineFiles, budget: int
+) -> LaunchPlan:
     """The command of the arm's start, with nothing open but the port."""
     caching = profile.prefix_caching
     args = (
@@ -32,7 +60,7 @@ def launch_plan(arm: Arm, profile: LaunchProfile, engine: EngineFiles, budget: i
         *arm.extra_args,
     )
     return LaunchPlan(
-        argv=(engine.python, *(_filled_in(arg, engine, budget) for arg in args)),
+        argv=(engine.python, *(_filled_in(arg, profile, engine, budget) for arg in args)),
         environment={**engine.environment, **profile.environment, **arm.environment},
         inherit=profile.inherit if isinstance(profile, ProcessProfile) else (),
         ready=profile.ready,
@@ -44,11 +72,12 @@ def launch_plan(arm: Arm, profile: LaunchProfile, engine: EngineFiles, budget: i
     )
 
 
-def _filled_in(argument: str, engine: EngineFiles, budget: int) -> str:
+def _filled_in(argument: str, profile: LaunchProfile, engine: EngineFiles, budget: int) -> str:
     parts = {
         "{model}": engine.model_dir,
         "{tokenizer}": engine.served_tokenizer_file or engine.tokenizer_file,
         "{budget}": str(budget),
+        "{context}": str(profile.context_tokens),
     }
     for name, value in parts.items():
         argument = argument.replace(name, value)

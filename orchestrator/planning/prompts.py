@@ -14,7 +14,7 @@ Encode = Callable[[str], Sequence[int]]
 _READY_TOKENS_OF_A_BLOCK = 2
 """The readiness probe is half a block long: shorter than a block, so that it caches nothing."""
 
-_SAMPLE_CHARACTERS = 400
+SAMPLE_CHARACTERS = 400
 """Enough text to tell two tokenizers apart."""
 
 
@@ -60,6 +60,12 @@ def resolve_sizes(
     )
 
 
+def ready_prompt(document: Document, profile: LaunchProfile, encode: Encode) -> PromptPlan:
+    """The readiness probe's: the document's beginning, shorter than a block."""
+    tokens = profile.block_size_tokens // _READY_TOKENS_OF_A_BLOCK
+    return PromptPlan(document=document.name, token_ids=tuple(encode(document.text)[:tokens]))
+
+
 class Prompts:
     """The table of prompts, keyed `document/request`, each exact in token ids."""
 
@@ -71,7 +77,7 @@ class Prompts:
         self._encode = encode
         self._prefix = tuple(encode(profile.prompt_prefix)) if profile.prompt_prefix else ()
         self._suffix = tuple(encode(profile.prompt_suffix)) if profile.prompt_suffix else ()
-        self._ready_tokens = profile.block_size_tokens // _READY_TOKENS_OF_A_BLOCK
+        self._profile = profile
 
     def add_panel_document(self, document: Document, where: str) -> None:
         """A at each of its lengths, and B; checked to share exactly the shared part."""
@@ -103,9 +109,8 @@ class Prompts:
         for length in {*self.sizes.a, self.sizes.b}:
             key = f"{document.name}/warm-up{length}"
             self.table[key] = self._compose(document, document.a, length, where, "a")
-        ids = self._encode(document.text)[: self._ready_tokens]
-        self.table["ready"] = PromptPlan(document=document.name, token_ids=tuple(ids))
-        self.sample = document.text[:_SAMPLE_CHARACTERS]
+        self.table["ready"] = ready_prompt(document, self._profile, self._encode)
+        self.sample = document.text[:SAMPLE_CHARACTERS]
         self.sample_ids = tuple(self._encode(self.sample))
 
     def _compose(

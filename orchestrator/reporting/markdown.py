@@ -1,16 +1,21 @@
 """`report.md`."""
 
-import shlex
+from collections.abc import Sequence
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from orchestrator.model.plan import Plan
-from orchestrator.model.verdict import ArmVerdict, Difference, RunVerdict
+from orchestrator.model.resumption import KeptArm
+from orchestrator.model.verdict import ArmVerdict, RunVerdict
 from orchestrator.pricing import advice, prices
-from orchestrator.reporting.rows import rows
+from orchestrator.reporting.company import company_rows
+from orchestrator.reporting.figures import launch_command, milliseconds, ratio
+from orchestrator.reporting.rows import differences, rows
 from orchestrator.reporting.scan import SIGNS, scans
+from orchestrator.reporting.stacks import stacks_section
+from orchestrator.reporting.suite import suite_section
 
-_TEMPLATES = Environment(
+TEMPLATES = Environment(
     loader=PackageLoader("orchestrator.reporting", "templates"),
     undefined=StrictUndefined,
     trim_blocks=True,
@@ -28,52 +33,40 @@ def _cell(text: object) -> str:
     return plain
 
 
-def _ms(seconds: float | None) -> str:
-    return "–" if seconds is None else f"{1000 * seconds:.1f} ms"
+TEMPLATES.filters |= {"cell": _cell, "ms": milliseconds, "ratio": ratio}
 
 
-def _ratio(ratio: float | None) -> str:
-    return "–" if ratio is None else f"{ratio:.2f}"
-
-
-_TEMPLATES.filters |= {"cell": _cell, "ms": _ms, "ratio": _ratio}
-
-
-def markdown(plan: Plan, verdict: RunVerdict, *, command: str) -> str:
+def markdown(plan: Plan, verdict: RunVerdict, *, command: str, made: Sequence[KeptArm] = ()) -> str:
     """The report of a run.
 
     Args:
         plan: What was meant to happen.
         verdict: What was concluded.
-        command: The command line that made the run.
+        command: The command line that makes such a run from nothing.
+        made: Of a resumed run: when and by which run each arm was made.
     """
     priced = () if plan.control is None else prices(verdict, plan.control)
-    return _TEMPLATES.get_template("report.md.j2").render(
+    return TEMPLATES.get_template("report.md.j2").render(
         plan=plan,
         verdict=verdict,
         rows=rows(verdict),
-        moved=_moved(verdict),
+        suite=suite_section(plan, verdict),
+        companies=company_rows(verdict),
+        moved=differences(verdict),
         findings=[(arm.arm, finding) for arm in verdict.arms for finding in arm.findings],
         launches=[
-            (arm.name, _command(arm.launch.environment, arm.launch.argv)) for arm in plan.arms
+            (arm.name, launch_command(arm.launch.environment, arm.launch.argv)) for arm in plan.arms
         ],
         command=command,
+        made=made,
         eligible=_eligible(verdict.arms),
         scans=scans(plan, verdict),
         memory=_memory(verdict),
         signs=SIGNS,
+        stacks=None if verdict.stacks is None else stacks_section(verdict.stacks),
         prices=priced,
         advice=advice(priced) if priced else None,
     )
-
-
-def _moved(verdict: RunVerdict) -> list[tuple[str, str, Difference]]:
-    return [
-        (arm.arm, cell.cell, cell.pattern.difference)
-        for arm in verdict.arms
-        for cell in arm.cells
-        if cell.pattern is not None and cell.pattern.difference is not None
-    ]
 
 
 def _memory(verdict: RunVerdict) -> list[str]:
@@ -94,8 +87,3 @@ def _eligible(arms: tuple[ArmVerdict, ...]) -> int | None:
     """How many cells; `None` when nothing was predicted."""
     said = [cell.eligible for arm in arms for cell in arm.cells if cell.eligible is not None]
     return said.count("eligible") if said else None
-
-
-def _command(environment: dict[str, str], argv: tuple[str, ...]) -> str:
-    settings = " ".join(f"{name}={shlex.quote(value)}" for name, value in environment.items())
-    return f"{settings} \\\n  {shlex.join(argv)}"

@@ -2,7 +2,14 @@
 
 from dataclasses import dataclass
 
-from orchestrator.model.verdict import CellVerdict, Pattern, ProbeResult, RunVerdict
+from orchestrator.model.verdict import (
+    CellVerdict,
+    Difference,
+    Pattern,
+    ProbeResult,
+    RunVerdict,
+    Word,
+)
 
 _DIGEST_DIGITS = 8
 """Enough to tell the few hundred digests of a run apart."""
@@ -26,7 +33,10 @@ class Row:
     predicted: str
     reference: str
     eligible: str
+    word: Word
     verdict: str
+    """The word, with the attribution where there is one."""
+
     reason: str
 
 
@@ -47,6 +57,16 @@ def rows(verdict: RunVerdict) -> list[Row]:
     return [_row(cell) for arm in verdict.arms for cell in arm.cells]
 
 
+def differences(verdict: RunVerdict) -> list[tuple[str, str, Difference]]:
+    """Arm, cell, and two of its answers that should have been equal, where there are any."""
+    return [
+        (arm.arm, cell.cell, cell.pattern.difference)
+        for arm in verdict.arms
+        for cell in arm.cells
+        if cell.pattern is not None and cell.pattern.difference is not None
+    ]
+
+
 def _row(cell: CellVerdict) -> Row:
     repeats = [probe for probe in cell.probes if probe.role == "b"]
     seen = cell.pattern
@@ -61,6 +81,7 @@ def _row(cell: CellVerdict) -> Row:
         predicted=_cached([probe.predicted_cached_tokens for probe in repeats]),
         reference="–" if seen is None else _reference(seen),
         eligible=cell.eligible or "–",
+        word=cell.verdict,
         verdict=_verdict(cell),
         reason=cell.reason,
     )

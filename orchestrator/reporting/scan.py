@@ -1,12 +1,20 @@
 """The outcome by the length of A, when a run has several lengths."""
 
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal
 
 from orchestrator.model.plan import ArmPlan, Plan
 from orchestrator.model.verdict import ArmVerdict, CellVerdict, RunVerdict
 from orchestrator.reporting.prediction import MODULI
 
-_SIGNS = {"stable": "=", "inconclusive": "?"}
+Shape = Literal["stable", "every repeat", "first repeat", "later repeats", "inconclusive"]
+"""Which repeats of a cell differ from its reference."""
+
+SIGN: dict[Shape, str] = {
+    "stable": "=", "every repeat": "#", "first repeat": "1", "later repeats": "+",
+    "inconclusive": "?",
+}  # fmt: skip
 
 SIGNS = (
     "`=` stable, `#` every repeat differs from the reference, `1` only the first one, "
@@ -28,9 +36,27 @@ class ScanRow:
     last_chunk: str
     """Length of A's last chunk, with its remainders by `MODULI`."""
 
+    last_chunk_tokens: int | None
+    """`None`: nothing was predicted."""
+
     eligible: str
-    signs: tuple[str, ...]
-    """One a document, in the order of `Scan.documents`."""
+    shapes: tuple[Shape | None, ...]
+    """One a document, in the order of `Scan.documents`; `None`: no such cell."""
+
+    @property
+    def signs(self) -> tuple[str, ...]:
+        """The shapes, a character each."""
+        return tuple("–" if shape is None else SIGN[shape] for shape in self.shapes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flip:
+    """Two neighbouring lengths of A with another outcome."""
+
+    below: int
+    above: int
+    documents: int
+    """In how many of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +66,22 @@ class Scan:
     arm: str
     documents: tuple[str, ...]
     rows: tuple[ScanRow, ...]
+
+    @property
+    def flips(self) -> tuple[Flip, ...]:
+        """Wherever the outcome changes; a cell that is missing changes nothing."""
+        flips = [
+            Flip(
+                below=below.a_tokens,
+                above=above.a_tokens,
+                documents=sum(
+                    None not in pair and pair[0] != pair[1]
+                    for pair in zip(below.shapes, above.shapes, strict=True)
+                ),
+            )
+            for below, above in pairwise(self.rows)
+        ]
+        return tuple(flip for flip in flips if flip.documents)
 
 
 def scans(plan: Plan, verdict: RunVerdict) -> list[Scan]:
@@ -75,8 +117,9 @@ def _row(plan: Plan, planned: ArmPlan, length: int, cells: list[CellVerdict | No
         blocks=f"{whole} blocks + {rest}",
         chunks=" ".join(f"{c.start}-{c.end}{'*' if c.saves_state else ''}" for c in chunks) or "–",
         last_chunk="–" if last is None else _remainders(last),
+        last_chunk_tokens=last,
         eligible="–" if prediction is None else prediction.eligible,
-        signs=tuple("–" if cell is None else _sign(cell) for cell in cells),
+        shapes=tuple(None if cell is None else _shape(cell) for cell in cells),
     )
 
 
@@ -85,13 +128,11 @@ def _remainders(tokens: int) -> str:
     return f"{tokens} (mod {'/'.join(map(str, MODULI))}: {rests})"
 
 
-def _sign(cell: CellVerdict) -> str:
+def _shape(cell: CellVerdict) -> Shape:
     if cell.verdict != "diverged" or cell.pattern is None:
-        return _SIGNS.get(cell.verdict, "?")
+        return "stable" if cell.verdict == "stable" else "inconclusive"
     reference = set((cell.pattern.reference_before or "") + (cell.pattern.reference_after or ""))
     unlike = [letter not in reference for letter in cell.pattern.variants]
     if all(unlike):
-        return "#"
-    if unlike[0] and not any(unlike[1:]):
-        return "1"
-    return "+"
+        return "every repeat"
+    return "first repeat" if unlike[0] and not any(unlike[1:]) else "later repeats"

@@ -4,10 +4,13 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from orchestrator.model.verdict import RunVerdict
+from orchestrator.model.verdict import RunVerdict, Word
 from orchestrator.reporting.rows import COLUMNS, rows
 
-_STYLES = {"stable": "green", "diverged": "bold red", "inconclusive": "yellow"}
+_STYLES: dict[Word, str] = {
+    "stable": "green", "diverged": "bold red", "inconclusive": "yellow",
+    "batch-equal": "green", "batch-dependent": "bold magenta",
+}  # fmt: skip
 
 _MAY_BE_SHORTENED = ("document", "verdict")
 """Where a terminal is too narrow; what is left of these still tells one from another."""
@@ -30,7 +33,7 @@ def table(verdict: RunVerdict) -> Table:
         if previous not in (None, row.arm):
             result.add_section()
         previous = row.arm
-        style = _STYLES[row.verdict.partition(":")[0]]
+        style = _STYLES[row.word]
         # Text, not markup: a document's name is data.
         result.add_row(
             *(Text(getattr(row, key), style=style if key == "verdict" else "") for key in COLUMNS)

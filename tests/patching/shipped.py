@@ -3,7 +3,9 @@
 from pathlib import Path
 
 from orchestrator.adapters.patch_files import load_patch
-from orchestrator.model.patch import Edit, Patch
+from orchestrator.model.patch import Edit, Overlay, Patch
+from orchestrator.patching.applying import apply
+from orchestrator.patching.reported import loaded_modules
 from tests.conftest import PROJECT
 
 HERE = Path(__file__).parent
@@ -29,6 +31,21 @@ def sources(release: str) -> dict[str, bytes]:
 def log_of(arm: str) -> bytes:
     """Lines around the report of a real vLLM 0.29.0's start; only paths were shortened."""
     return (HERE / "logs" / f"0.29.0-cpu-{arm}.log").read_bytes()
+
+
+def recorded_overlay(arm: str, patch: str) -> Overlay:
+    """The overlay that the start of `log_of` ran on."""
+    provenance = apply(shipped(patch), "0.29.0", sources("0.29.0")).provenance
+    # The recorded start had the whole file, of which `sources` keeps a part: other hashes.
+    whole = {m.module: m.sha256 for m in loaded_modules(log_of(arm))}
+    files = [f.model_dump() | {"sha256_after": whole[f.module or ""]} for f in provenance.files]
+    return Overlay.model_validate(
+        {
+            "folder": f"/srv/overlays/{arm}",
+            "environment": {},
+            "provenance": provenance.model_dump() | {"files": tuple(files)},
+        }
+    )
 
 
 def boundary_edit(patch: Patch, release: str) -> Edit:

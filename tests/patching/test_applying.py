@@ -160,7 +160,7 @@ def test_a_patch_without_its_marker_is_no_patch() -> None:
     """What never logs its marker could never be shown to run."""
     silent = Edit(file="pkg/a.py", anchor="x", replacement="y")
 
-    with pytest.raises(ValueError, match="no replacement logs the marker"):
+    with pytest.raises(ValueError, match="no replacement and no file logs the marker"):
         patch_of(Variant(releases=("1",), edits=(silent,)))
 
 

@@ -46,7 +46,7 @@ def test_a_diff_is_read_from_beside_the_patch(tmp_path: Path) -> None:
         ("pkg/a.py", "/etc/a.py", "variants.0.edits.0.file: "),
         ("pr.diff", "none.diff", "variants.0.diff: there is no file none.diff beside it"),
         ("pr.diff", "../own.toml", "variants.0.diff: there is no file ../own.toml beside it"),
-        ("say('own on')", "x = 2", "variants.0: no replacement logs the marker"),
+        ("say('own on')", "x = 2", "variants.0: no replacement and no file logs the marker"),
         ('["1"]', '["1", "1"]', "variants.0.releases: 1 stands twice"),
         ('"own"', '"other"', "name: must be 'own'"),
     ],

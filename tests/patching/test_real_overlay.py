@@ -21,7 +21,7 @@ from orchestrator.model.patch import Overlay
 from orchestrator.model.plan import ArmPlan
 from orchestrator.patching.reported import loaded_modules, marked_engine_cores
 from orchestrator.prediction.panel import rules_giving, split_panel
-from orchestrator.requesting import PATH, request_body
+from orchestrator.requesting import request_body
 from tests.conftest import PROJECT
 from tests.patching.shipped import shipped
 
@@ -71,7 +71,6 @@ def test_a_patched_server_says_so_from_its_engine_core(engine_python: Path, tmp_
     with running_arm_server(
         arm,
         ready_body=request_body(planned.plan, arm, arm.ready_probe),
-        path=PATH,
         log_file=log_file,
         memory_file=log_file.with_name("memory.jsonl"),
         keep=lambda _: None,

@@ -5,12 +5,11 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from orchestrator.model.patch import LoadedModule, Overlay, Removal
+from orchestrator.model.patch import LoadedModule, Removal
 from orchestrator.model.verdict import ArmVerdict, CellVerdict, Digests, ProbeResult, Word
-from orchestrator.patching.applying import apply
 from orchestrator.patching.removal import OverlaidArm, judge_removal
 from orchestrator.patching.reported import loaded_modules, marked_engine_cores
-from tests.patching.shipped import log_of, shipped, sources
+from tests.patching.shipped import log_of, recorded_overlay, shipped
 
 DOCUMENTS = ("one", "two", "three", "four")
 HITS = (0, 32, 64, 64)
@@ -89,23 +88,13 @@ def uniform(name: str, verdict: Word) -> ArmVerdict:
 def overlaid(verdict: ArmVerdict, change: Callable[[LoadedModule], LoadedModule] | None = None,
              *, log: bytes | None = None) -> OverlaidArm:  # fmt: skip
     """An arm whose log is a real one, of a real overlay of 0.29.0."""
-    patch = shipped(PATCHES[verdict.arm])
-    provenance = apply(patch, "0.29.0", sources("0.29.0")).provenance
+    name = PATCHES[verdict.arm]
     text = log_of(verdict.arm) if log is None else log
-    # The recorded start had the whole file, of which `sources` keeps a part: other hashes.
-    whole = {m.module: m.sha256 for m in loaded_modules(log_of(verdict.arm))}
-    files = [f.model_dump() | {"sha256_after": whole[f.module or ""]} for f in provenance.files]
     return OverlaidArm(
         verdict=verdict,
-        overlay=Overlay.model_validate(
-            {
-                "folder": f"/srv/overlays/{verdict.arm}",
-                "environment": {},
-                "provenance": provenance.model_dump() | {"files": tuple(files)},
-            }
-        ),
+        overlay=recorded_overlay(verdict.arm, name),
         loaded=tuple(change(m) if change else m for m in loaded_modules(text)),
-        marked=marked_engine_cores(text, patch.marker),
+        marked=marked_engine_cores(text, shipped(name).marker),
     )
 
 
@@ -136,6 +125,14 @@ def test_removed_is_said_when_nothing_is_missing() -> None:
         " equal patched's own references, with the same hits; 4 documents still diverge under a"
         " sham.",
     )
+
+
+def test_a_patched_arm_alone_shows_no_removal() -> None:
+    """`--arm patched` leaves out what it must be set beside."""
+    removal = judge_removal(None, overlaid(STABLE), overlaid(SHAM))
+
+    assert not removal.removed
+    assert "the unpatched control did not run" in removal.sentence
 
 
 def test_a_document_that_never_diverged_may_be_among_them() -> None:

@@ -9,9 +9,10 @@ from docker.models.containers import Container
 
 from orchestrator.adapters.container_log import keep_engines_copy
 from orchestrator.adapters.docker_engine import UNREACHABLE, said
-from orchestrator.adapters.docker_server import inspect, kill
+from orchestrator.adapters.docker_server import inspect
 from orchestrator.adapters.leftovers.leftover import Leftover
 from orchestrator.adapters.run_store import RunStore
+from orchestrator.adapters.server_container import kill
 from orchestrator.errors import HostError
 from orchestrator.model.labels import OWNER, read_labels
 

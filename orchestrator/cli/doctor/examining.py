@@ -97,7 +97,7 @@ def checks(project: Path, experiment: str, profile: str) -> Iterator[Check]:
             profile=read,
             client=asked.client,
             plan=planned.plan,
-            model_dir=_model_dir(planned.engine),
+            model_dir=_model_dir(planned.stacks[0].engine),
         )
         own = _OF_A_CONTAINER_PLAN if in_container else _OF_A_PROCESS_PLAN
         for check_plan in (*own, *_OF_EVERY_PLAN):

@@ -1,0 +1,1 @@
+"""Programs that run without this package, wherever a server can be reached."""

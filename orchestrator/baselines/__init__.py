@@ -1,0 +1,1 @@
+"""Two judged runs → comparable or not, and what changed. Pure."""

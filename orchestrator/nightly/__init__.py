@@ -1,0 +1,1 @@
+"""What a nightly concludes, and what it may remove. Pure."""

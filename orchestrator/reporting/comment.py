@@ -1,0 +1,118 @@
+"""A run as a comment on an upstream issue or pull request: Markdown, scrubbed, not too long."""
+
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+
+from orchestrator.errors import RunFolderError
+from orchestrator.model.engine import EngineFacts
+from orchestrator.model.host import RunStart
+from orchestrator.model.patch import PatchProvenance
+from orchestrator.model.plan import Plan
+from orchestrator.model.sharing import Attachments
+from orchestrator.model.verdict import ArmVerdict, RunVerdict
+from orchestrator.pricing import prices
+from orchestrator.reporting.claims import claims, limits, setup
+from orchestrator.reporting.figures import launch_command
+from orchestrator.reporting.markdown import TEMPLATES
+from orchestrator.reporting.rows import differences, rows
+from orchestrator.scrubbing import PLACES, SECRETS, Scrubber
+
+LIMIT_CHARACTERS = 65_536
+"""GitHub refuses a longer comment: "Body is too long (maximum is 65536 characters)"."""
+
+LEFT_OUT = ("the stable cells", "every cell", "what moved in each cell", "the text of the patch")
+"""What a comment that would be too long does without, in this order."""
+
+
+def comment(
+    plan: Plan,
+    verdict: RunVerdict,
+    *,
+    start: RunStart,
+    facts: Mapping[str, EngineFacts],
+    patches: Mapping[str, PatchProvenance],
+    attachments: Attachments,
+    known: Mapping[str, str],
+) -> str:
+    """The comment, ready to paste.
+
+    Args:
+        plan: The run's plan.
+        verdict: Its judgement.
+        start: When and on what machine it was made.
+        facts: By arm, what its server said of itself.
+        patches: By arm, what a patch changed.
+        attachments: What goes along with the comment.
+        known: Texts of this machine, and what stands for them.
+
+    Raises:
+        RunFolderError: It is too long even without everything in `LEFT_OUT`.
+    """
+    scrubber = Scrubber(known, (*SECRETS, *PLACES))
+    values = {
+        "plan": plan,
+        "verdict": verdict,
+        "start": start,
+        "facts": facts,
+        "patches": patches,
+        "attached": attachments,
+        "claims": list(claims(verdict)),
+        "limits": list(limits(plan, verdict)),
+        "arms": [(arm, setup(arm), _cached(arm, verdict)) for arm in verdict.arms],
+        "rows": rows(verdict),
+        "moved": differences(verdict),
+        "prices": () if plan.control is None else prices(verdict, plan.control),
+        "launches": _launches(plan, scrubber),
+        "command": shlex.join(start.command),
+        "clean": scrubber.clean,
+        "fenced": _fenced,
+    }
+    length = 0
+    for number in range(len(LEFT_OUT) + 1):
+        text = scrubber.clean(_rendered(values, LEFT_OUT[:number]))
+        text += _scrubbed(text, scrubber)
+        length = len(text)
+        if length <= LIMIT_CHARACTERS:
+            return text
+    raise RunFolderError(
+        f"{plan.experiment}: the comment has {length:,} characters although {', '.join(LEFT_OUT)}"
+        f" are left out; GitHub takes {LIMIT_CHARACTERS:,}: run fewer arms (--arm), or post"
+        " the bundle's report.md"
+    )
+
+
+def _rendered(values: Mapping[str, object], left_out: Sequence[str]) -> str:
+    return TEMPLATES.get_template("comment.md.j2").render(**values, left_out=left_out)
+
+
+def _scrubbed(text: str, scrubber: Scrubber) -> str:
+    """What was replaced, counted in the text itself: a trimmed run has its stand-ins already."""
+    plain = text.replace("\\", "")  # in a table `<` is escaped
+    counts = {stand_in: plain.count(stand_in) for stand_in in scrubber.counts}
+    told = ", ".join(f"`{stand_in}` {count} ×" for stand_in, count in counts.items() if count)
+    return (
+        "\nScrubbed: folders of the machine, host and user names, network and mail addresses and"
+        f" secrets give way to stand-ins; in this comment: {told or 'none was needed'}.\n"
+    )
+
+
+def _fenced(text: str, language: str = "") -> str:
+    """A code block that nothing in the text can end."""
+    longest = max(map(len, re.findall("`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}{language}\n{text.rstrip()}\n{fence}"
+
+
+def _cached(arm: ArmVerdict, verdict: RunVerdict) -> str:
+    """The cached tokens of B that occur in an arm's cells."""
+    return "; ".join(dict.fromkeys(row.cached for row in rows(verdict) if row.arm == arm.arm))
+
+
+def _launches(plan: Plan, scrubber: Scrubber) -> list[tuple[str, str]]:
+    """By command the arms that were started with it: most arms share one."""
+    arms: dict[str, list[str]] = {}
+    for arm in plan.arms:
+        command = scrubber.clean(launch_command(arm.launch.environment, arm.launch.argv))
+        arms.setdefault(command, []).append(arm.name)
+    return [(", ".join(names), command) for command, names in arms.items()]
