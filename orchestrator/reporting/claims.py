@@ -12,12 +12,14 @@ _SEQUENCES: dict[CellKind, str] = {
     "contaminated": "A, then B",
     "reversed": "B, A, then B",
     "primed": "the document, A, then B",
+    "suite": "each item, run after run",
 }
 
 
 def setup(arm: ArmVerdict) -> str:
     """What is particular about an arm, in a few words."""
-    said = [_SEQUENCES[arm.cell]]
+    at_once = max((cell.concurrency for cell in arm.cells), default=1)
+    said = [_SEQUENCES[arm.cell] if at_once == 1 else f"{at_once} copies of B at once"]
     if arm.prefix_caching == "off":
         said.append("prefix caching off")
     if arm.speculation == "off":
@@ -37,6 +39,11 @@ def _claim(arm: ArmVerdict) -> str:
     total = len(arm.cells)
     if arm.verdict == "inconclusive":
         return f"inconclusive in {arm.inconclusive} of {total} cells: {arm.reason}."
+    if arm.verdict in ("batch-equal", "batch-dependent"):
+        return (
+            f"answers to B depend on the requests that are sent with it in {arm.batch_dependent} of"
+            f" {total} cells."
+        )
     if arm.verdict == "stable":
         return f"no answer to B differs from another or from its reference, in {total} cells."
     attributed = sum(cell.attribution == "contamination" for cell in arm.cells)

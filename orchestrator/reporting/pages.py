@@ -21,7 +21,7 @@ _TEMPLATES = Environment(
 
 _SIGNS = {
     "as expected": "✓", "not seen": "✓", "not as expected": "✗", "affected": "✗",
-    "inconclusive": "?", "running": "…",
+    "batch-dependent": "✗", "inconclusive": "?", "running": "…",
 }  # fmt: skip
 """Beside the colour, which not everybody sees."""
 
