@@ -41,8 +41,8 @@ class KeptRun(Protocol):
     def overlay(self, arm: str, /) -> Overlay | None:
         """The patched copy that an arm ran on; `None` when it ran on none."""
 
-    def log(self, arm: str, /) -> bytes:
-        """The server's whole log; empty when there is none."""
+    def log_file(self, arm: str, /) -> str | None:
+        """The server's saved log, from the run's folder; `None` when there is none."""
 
     def memory(self, arm: str, /) -> tuple[MemorySample, ...]:
         """Memory samples, in the order in which they were taken."""
@@ -77,7 +77,7 @@ def _arm(plan: Plan, verdict: ArmVerdict, kept: KeptRun) -> ArmExhibit:
         launch=kept.launch(name),
         facts=kept.facts(name),
         overlay=kept.overlay(name),
-        log_bytes=len(kept.log(name)),
+        log_file=kept.log_file(name),
         memory=kept.memory(name),
         contrasts=_contrasts(plan, verdict, kept),
     )

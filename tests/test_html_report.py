@@ -27,8 +27,11 @@ from tests.scenarios import Reply, Scenario, affected
 from tests.test_run_store import NOW
 
 EVIDENCE = PROJECT / "docs" / "evidence"
-RUNS = (EVIDENCE / "cpu-four-arm", EVIDENCE / "cpu-threshold-scan")
-"""Between them they have every part of a page; a strict parse of a page takes seconds."""
+RUNS = tuple(
+    EVIDENCE / name for name in ("cpu-four-arm", "cpu-threshold-scan", "cpu-stack-compare")
+)
+"""Between them they have every part of a page but a suite's and volleys'; a strict parse of a page
+takes seconds."""
 
 SVG = "{http://www.w3.org/2000/svg}svg"
 CRASH = (
@@ -81,6 +84,10 @@ class Kept(Scenario):
         """No arm was reached far enough to write it down."""
         assert arm
         return None
+
+    def log_file(self, arm: str) -> str | None:
+        """Where the test says what the server logged."""
+        return f"arms/{arm}/server.log" if arm in self.logs else None
 
     def page_text(self) -> str:
         """The report."""

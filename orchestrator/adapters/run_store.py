@@ -200,6 +200,12 @@ class RunStore:
         """The server's whole log; empty when there is none."""
         return self.read_bytes(f"arms/{arm}/server.log") or b""
 
+    def log_file(self, arm: str) -> str | None:
+        """Where that log is in the folder, packed or not; `None` when there is none."""
+        name = f"arms/{arm}/server.log"
+        names = (name, name + COMPRESSED)
+        return next((name for name in names if (self.root / name).is_file()), None)
+
     def page(self, arm: str, name: str) -> str | None:
         """A page of the server that was saved; `None` when it was not."""
         content = self.read_bytes(f"arms/{arm}/{name}")

@@ -72,8 +72,8 @@ class ArmExhibit:
     overlay: Overlay | None
     """`None` also for an arm without a patch."""
 
-    log_bytes: int
-    """Size of the saved server log; 0: there is none."""
+    log_file: str | None
+    """The server's saved log, from the run's folder; packed in a trimmed run."""
 
     memory: tuple[MemorySample, ...]
     contrasts: tuple[Contrast, ...]

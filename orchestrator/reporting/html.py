@@ -132,6 +132,7 @@ def html(
         origins=origin_pictures(plan),
         prefill=prefill_chart(verdict),
         memory=memory_chart(exhibits.arms),
+        logs={arm.arm: arm.log_file for arm in exhibits.arms},
         command=shlex.join(exhibits.start.command),
         launches=[(arm.arm, _launch(plan, arm)) for arm in exhibits.arms],
     )
