@@ -1,4 +1,4 @@
-"""What making `report.html` costs: `python -m tests.bench_pages [RUN …]`. Prints, and judges nothing.
+"""What making `report.html` costs: `python -m tests.bench_pages [RUN …]`. It only prints.
 
 Without a run: every recorded one. Its evidence is read and judged first; that is not the page.
 """

@@ -85,10 +85,6 @@ class Kept(Scenario):
         assert arm
         return None
 
-    def log_file(self, arm: str) -> str | None:
-        """Where the test says what the server logged."""
-        return f"arms/{arm}/server.log" if arm in self.logs else None
-
     def page_text(self) -> str:
         """The report."""
         verdict = self.judge()

@@ -123,7 +123,7 @@ def test_a_comment_says_of_volleys_what_they_depend_on() -> None:
     alone, together = claims(KeptCompany(script=dependent, plan=plan(company())).judge())
 
     assert together == (
-        "company (4 copies of B at once): answers to B depend on the requests that are sent with"
-        " it in 1 of 1 cells."
+        "company (4 copies of B at once): answers depend on the requests that were sent with them"
+        " in 1 of 1 cells; that says nothing about the cache."
     )
     assert alone.startswith("alone (B alone): no answer to B differs")

@@ -19,7 +19,7 @@ from orchestrator.adapters.host_sampling import read_samples
 from orchestrator.errors import HostError, RunFolderError
 from orchestrator.model.engine import EngineFacts
 from orchestrator.model.exchange import Exchange, ExchangeTimes
-from orchestrator.model.host import Beat, MemorySample, RunEnd, RunStart
+from orchestrator.model.host import Beat, HostAccount, MemorySample, RunEnd, RunStart
 from orchestrator.model.outcome import OUTCOME, Outcome
 from orchestrator.model.patch import Overlay
 from orchestrator.model.plan import LaunchPlan
@@ -27,6 +27,9 @@ from orchestrator.model.record import Record
 from orchestrator.model.resumption import Resumption
 
 R = TypeVar("R", bound=Record)
+
+TRIMMED = "trimmed.json"
+"""Stands in a copy that `trim` made."""
 
 COMPRESSED = ".xz"
 """Ends the name of a file that `trim` compressed."""
@@ -129,6 +132,10 @@ class RunStore:
         """Put what the ready server said about itself on disk."""
         self.write(f"arms/{arm}/engine.json", facts)
 
+    def save_host(self, arm: str, account: HostAccount) -> None:
+        """Put what an arm did to its machine on disk."""
+        self.write(f"arms/{arm}/host.json", account)
+
     def save_outcome(self, arm: str, outcome: Outcome) -> None:
         """Put how an arm ended on disk."""
         self.write(f"arms/{arm}/outcome.json", outcome)
@@ -201,10 +208,9 @@ class RunStore:
         return self.read_bytes(f"arms/{arm}/server.log") or b""
 
     def log_file(self, arm: str) -> str | None:
-        """Where that log is in the folder, packed or not; `None` when there is none."""
-        name = f"arms/{arm}/server.log"
-        names = (name, name + COMPRESSED)
-        return next((name for name in names if (self.root / name).is_file()), None)
+        """Name of the server's log in the arm's folder; `None` when there is none."""
+        path = self._stored(f"arms/{arm}/server.log")
+        return path.name if path.is_file() else None
 
     def page(self, arm: str, name: str) -> str | None:
         """A page of the server that was saved; `None` when it was not."""
@@ -223,9 +229,18 @@ class RunStore:
         except ValidationError as error:
             raise RunFolderError(f"{self.root}/{name}: {error}") from error
 
+    def host(self, arm: str) -> HostAccount | None:
+        """What an arm did to its machine; `None` when it was not reached, or we were killed.
+
+        Raises:
+            RunFolderError: The file is not what it should be.
+        """
+        name = f"arms/{arm}/host.json"
+        return self.read(name, HostAccount) if self.has(name) else None
+
     def has(self, relative: str) -> bool:
         """Whether the file is there, as it is or compressed by `trim`."""
-        return any((self.root / name).is_file() for name in (relative, relative + COMPRESSED))
+        return self._stored(relative).is_file()
 
     def read(self, relative: str, kind: type[R]) -> R:
         """Read a record.
@@ -252,14 +267,21 @@ class RunStore:
         Raises:
             RunFolderError: What was compressed cannot be read back.
         """
-        path = self.root / relative
-        if path.is_file():
-            return path.read_bytes()
-        packed = path.with_name(path.name + COMPRESSED)
+        path = self._stored(relative)
+        if not path.is_file():
+            return None
         try:
-            return lzma.decompress(packed.read_bytes()) if packed.is_file() else None
+            content = path.read_bytes()
+            return content if path == self.root / relative else lzma.decompress(content)
         except (lzma.LZMAError, EOFError) as error:
-            raise RunFolderError(f"{packed}: cannot be read: {error}") from error
+            raise RunFolderError(f"{path}: cannot be read: {error}") from error
+
+    def _stored(self, relative: str) -> Path:
+        """Where a file is, or would be: only a trimmed run has compressed ones."""
+        path = self.root / relative
+        if path.is_file() or not (self.root / TRIMMED).is_file():
+            return path
+        return path.with_name(path.name + COMPRESSED)
 
     def exchanges(self, arm: str) -> Iterator[tuple[Exchange, str]]:
         """An arm's exchanges in the order of their probe ids, each with its counters.

@@ -73,7 +73,7 @@ class ArmExhibit:
     """`None` also for an arm without a patch."""
 
     log_file: str | None
-    """The server's saved log, from the run's folder; packed in a trimmed run."""
+    """Name of the saved server log in the arm's folder; `None`: there is none."""
 
     memory: tuple[MemorySample, ...]
     contrasts: tuple[Contrast, ...]

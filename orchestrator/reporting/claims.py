@@ -12,7 +12,7 @@ _SEQUENCES: dict[CellKind, str] = {
     "contaminated": "A, then B",
     "reversed": "B, A, then B",
     "primed": "the document, A, then B",
-    "suite": "each item, run after run",
+    "suite": "every item, run after run",
 }
 
 
@@ -39,13 +39,15 @@ def _claim(arm: ArmVerdict) -> str:
     total = len(arm.cells)
     if arm.verdict == "inconclusive":
         return f"inconclusive in {arm.inconclusive} of {total} cells: {arm.reason}."
-    if arm.verdict in ("batch-equal", "batch-dependent"):
-        return (
-            f"answers to B depend on the requests that are sent with it in {arm.batch_dependent} of"
-            f" {total} cells."
-        )
     if arm.verdict == "stable":
         return f"no answer to B differs from another or from its reference, in {total} cells."
+    if arm.verdict == "batch-equal":
+        return f"no answer depends on the requests that were sent with it, in {total} cells."
+    if arm.verdict == "batch-dependent":
+        return (
+            f"answers depend on the requests that were sent with them in {arm.batch_dependent} of"
+            f" {total} cells; that says nothing about the cache."
+        )
     attributed = sum(cell.attribution == "contamination" for cell in arm.cells)
     return (
         f"answers to B differ from each other or from their reference in {arm.diverged} of"
