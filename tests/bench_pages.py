@@ -25,7 +25,7 @@ def main() -> None:
         text = page(plan, verdict, store)
         wall_s, processor_s = time.perf_counter() - wall_s, time.process_time() - processor_s
         sys.stdout.write(
-            f"{plan.experiment:20} {processor_s:5.2f} s of processor, {wall_s:5.2f} s in all,"
+            f"{run.resolve().name:24} {processor_s:5.2f} s of processor, {wall_s:5.2f} s in all,"
             f" {text.count('<svg '):3} charts, {len(text.encode()) / 1e6:.2f} MB\n"
         )
 
