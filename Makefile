@@ -46,11 +46,12 @@ check: .venv/.installed-dev  ## Formatting, lint, types, layers, docstrings of t
 	$(BIN)/lint-imports
 	$(BIN)/interrogate --quiet tests
 
-bench: .venv/.installed-dev  ## Print what measuring costs, a request and a run, and how fast logs are scanned
+bench: .venv/.installed-dev  ## Print what measuring costs, a request, a run and a page, and how fast logs are scanned
 	$(BIN)/python -m tests.bench_scan
 	$(BIN)/python -m tests.bench_requests
 	$(BIN)/python -m tests.bench_arms
 	$(BIN)/python -m tests.bench_docker
+	$(BIN)/python -m tests.bench_pages
 
 truth: .venv/.installed-dev  ## Hold the judge against known truth, with and without each rule; writes docs/truth.md
 	$(BIN)/python -m tests.truth.report

@@ -12,12 +12,14 @@ import pytest
 from orchestrator.adapters.run_store import RunStore
 from orchestrator.cli.reporting import page
 from orchestrator.exhibiting import exhibits
-from orchestrator.model.host import HostFacts, HostState, RunEnd, RunStart
+from orchestrator.model.exhibits import ArmExhibit
+from orchestrator.model.host import HostFacts, HostState, MemorySample, RunEnd, RunStart
 from orchestrator.model.outcome import Failed
 from orchestrator.model.ownership import Owner
 from orchestrator.model.plan import ArmPlan, CellPlan, LaunchPlan, Plan, ProbePlan
 from orchestrator.model.verdict import RunVerdict
 from orchestrator.reporting.charts.drawing import chart_of, svg
+from orchestrator.reporting.charts.memory import memory_chart
 from orchestrator.reporting.html import html
 from orchestrator.runner import judge_run
 from tests.conftest import COMMAND, PROJECT
@@ -27,8 +29,11 @@ from tests.scenarios import Reply, Scenario, affected
 from tests.test_run_store import NOW
 
 EVIDENCE = PROJECT / "docs" / "evidence"
-RUNS = (EVIDENCE / "cpu-four-arm", EVIDENCE / "cpu-threshold-scan")
-"""Between them they have every part of a page; a strict parse of a page takes seconds."""
+RUNS = tuple(
+    EVIDENCE / name for name in ("cpu-four-arm", "cpu-threshold-scan", "cpu-stack-compare")
+)
+"""Between them they have every part of a page but a suite's and volleys'; a strict parse of a page
+takes seconds."""
 
 SVG = "{http://www.w3.org/2000/svg}svg"
 CRASH = (
@@ -186,6 +191,28 @@ def test_nothing_that_anybody_wrote_becomes_markup() -> None:
     assert named(tree, "img") == []
     assert words(named(tree, "h1")[0]) == HOSTILE
     assert f"failed at wait: {HOSTILE}" in words(tree)
+
+
+def test_the_memory_of_many_long_arms_is_drawn() -> None:
+    """Minutes of samples in each of ten arms, of three series."""
+    samples = tuple(
+        MemorySample(
+            at_s=float(second), memory_available_bytes=2**30 + second, swap_free_bytes=0,
+            server_resident_bytes=2**29, gpu_used_bytes=(2**31,),
+        )
+        for second in range(300)
+    )  # fmt: skip
+    arms = [
+        ArmExhibit(
+            arm=f"arm-{number}", outcome=None, launch=None, facts=None, overlay=None,
+            log_file=None, memory=samples, contrasts=(),
+        )
+        for number in range(10)
+    ]  # fmt: skip
+    drawn = memory_chart(arms)
+
+    assert drawn is not None
+    assert all(arm.arm in drawn for arm in arms)
 
 
 def test_nothing_becomes_markup_inside_a_chart() -> None:

@@ -7,6 +7,7 @@ from orchestrator.model.plan import ArmPlan, CellPlan, ProbePlan
 from orchestrator.reporting.junit import junit
 from tests.definitions import experiment, plan
 from tests.scenarios import Reply, Scenario, affected, plain
+from tests.test_company import Together, alike, company, dependent
 
 
 def cases(scenario: Scenario) -> dict[tuple[str, str], TestCase]:
@@ -97,3 +98,28 @@ def test_an_arm_that_did_not_complete_is_an_error() -> None:
     assert result.type == "failed at wait"
     assert result.message == "ServerDiedError: \ufffd[31m<killed>\ufffd"
     assert told["contaminated", "arm"].is_passed
+
+
+def test_a_check_that_finds_answers_to_depend_on_company_fails_by_that_name() -> None:
+    """The serial arm beside it passes."""
+    told = cases(Together(script=dependent, plan=plan(company())))
+
+    assert [told["company", name].result[0].type for name in ("arm", "one/measured")] == [
+        "batch-dependent"
+    ] * 2
+    assert told["alone", "arm"].is_passed
+
+
+def test_an_expectation_of_the_arm_is_no_expectation_of_each_cell() -> None:
+    """One document's answers depend on their company and the other's do not, as expected."""
+
+    def script(arm: ArmPlan, cell: CellPlan, probe: ProbePlan) -> Reply:
+        return (dependent if cell.document == "one" else alike)(arm, cell, probe)
+
+    def of(expected: str) -> dict[tuple[str, str], TestCase]:
+        asked = company(documents=["one", "two"], expectations={"listed": {"company": expected}})
+        return cases(Together(script=script, plan=plan(asked)))
+
+    assert all(case.is_passed for case in of("batch-dependent").values())
+    failed = {name for name, case in of("batch-equal").items() if not case.is_passed}
+    assert failed == {("company", "arm"), ("company", "one/measured")}

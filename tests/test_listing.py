@@ -235,6 +235,17 @@ def test_the_index_page_shows_each_history_with_links_and_escapes_what_it_shows(
     assert "x/&lt;b&gt;: is no run" in page
 
 
+@pytest.mark.parametrize(
+    ("result", "sign"),
+    [("as expected", "✓"), ("batch-dependent", "✗"), ("inconclusive", "?"), ("failed", "!")],
+)
+def test_the_index_page_gives_every_result_a_sign(result: str, sign: str) -> None:
+    """What came to a verdict is not shown as if it had not."""
+    page = index_page(Listing(runs=(entry(1, result=result),), unreadable=()), [], made_at=NOW)
+
+    assert f">{sign}<" in page
+
+
 def test_the_index_page_is_replaced_whole(tmp_path: Path) -> None:
     """And nothing else stays in the folder."""
     write_index(tmp_path, "one")

@@ -18,7 +18,8 @@ _SEQUENCES: dict[CellKind, str] = {
 
 def setup(arm: ArmVerdict) -> str:
     """What is particular about an arm, in a few words."""
-    said = [_SEQUENCES[arm.cell]]
+    at_once = max((cell.concurrency for cell in arm.cells), default=1)
+    said = [_SEQUENCES[arm.cell] if at_once == 1 else f"{at_once} copies of B at once"]
     if arm.prefix_caching == "off":
         said.append("prefix caching off")
     if arm.speculation == "off":

@@ -5,16 +5,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from orchestrator.model.experiment import CellKind
 from orchestrator.model.verdict import ArmVerdict, CellVerdict, ProbeResult
-
-_SENT: dict[CellKind, str] = {
-    "reference": "B alone",
-    "contaminated": "A, then B",
-    "reversed": "B, A, then B",
-    "primed": "the document, A, then B",
-    "suite": "every item, run after run",
-}
+from orchestrator.reporting.claims import setup
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,14 +64,9 @@ def grid(arm: ArmVerdict, argv: Sequence[str], usual: Sequence[str]) -> ArmGrid:
         argv: Its server's command.
         usual: The command of the arm that it is set beside.
     """
-    changes = [
-        "prefix caching off" if arm.prefix_caching == "off" else "",
-        "no speculation" if arm.speculation == "off" else "",
-        f"patch {arm.patch}" if arm.patch else "",
-    ]
     return ArmGrid(
         arm=arm,
-        sent="; ".join([_SENT[arm.cell], *filter(None, changes)]),
+        sent=setup(arm),
         arguments=" ".join(_added(argv, usual)),
         rows=tuple(sorted(map(_row, arm.cells), key=_place)),
     )

@@ -12,16 +12,19 @@ from orchestrator.model.plan import Plan
 from orchestrator.model.resumption import KeptArm
 from orchestrator.model.verdict import CellVerdict, RunVerdict, Word
 from orchestrator.pricing import advice, prices
+from orchestrator.reporting.agreement import agreements
 from orchestrator.reporting.charts.drawing import VARIANT_COLOURS
 from orchestrator.reporting.charts.lengths import lengths_chart, remainders_chart
 from orchestrator.reporting.charts.memory import memory_chart
 from orchestrator.reporting.charts.movement import movement_chart
+from orchestrator.reporting.charts.stacks import ratios_chart, speeds_chart
 from orchestrator.reporting.charts.times import prefill_chart
 from orchestrator.reporting.company import company_rows
 from orchestrator.reporting.figures import ABSENT, launch_command, milliseconds, ratio
 from orchestrator.reporting.grid import ArmGrid, grid
 from orchestrator.reporting.origins import origin_pictures
 from orchestrator.reporting.scan import SIGN, Scan, scans
+from orchestrator.reporting.stacks import stacks_section
 from orchestrator.reporting.suite import suite_section
 
 _TEMPLATES = Environment(
@@ -38,7 +41,8 @@ _TEMPLATES.filters |= {
 }
 
 SIGN_OF: dict[Word, str] = {
-    "stable": "=", "diverged": "≠", "inconclusive": "?", "batch-equal": "=", "batch-dependent": "≠",
+    "stable": "=", "diverged": "≠", "inconclusive": "?",
+    "batch-equal": "=", "batch-dependent": "≠",
 }  # fmt: skip
 """A verdict in one character: colour is never the only signal."""
 
@@ -113,6 +117,12 @@ def html(
         colours=VARIANT_COLOURS,
         grids=grids,
         columns=_columns(grids),
+        stacks=None if verdict.stacks is None else stacks_section(verdict.stacks),
+        speeds_chart=None if verdict.stacks is None else speeds_chart(verdict.stacks),
+        ratios_chart=None if verdict.stacks is None else ratios_chart(verdict.stacks),
+        suite=suite_section(plan, verdict),
+        agreements=agreements(plan, grids),
+        companies=company_rows(verdict),
         reasons=list(dict.fromkeys(cell.reason for arm in verdict.arms for cell in arm.cells)),
         scans=[_drawn_scan(scan, plan.block_size_tokens) for scan in scans(plan, verdict)],
         scan_signs=SIGN,
@@ -120,10 +130,9 @@ def html(
         advice=advice(priced) if priced else None,
         moved=[moved for moved in map(_moved, grids, exhibits.arms) if moved is not None],
         origins=origin_pictures(plan),
-        suite=suite_section(plan, verdict),
-        companies=company_rows(verdict),
         prefill=prefill_chart(verdict),
         memory=memory_chart(exhibits.arms),
+        logs={arm.arm: arm.log_file for arm in exhibits.arms},
         command=shlex.join(exhibits.start.command),
         launches=[(arm.arm, _launch(plan, arm)) for arm in exhibits.arms],
     )

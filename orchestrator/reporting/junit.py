@@ -3,7 +3,7 @@
 | case | is |
 |---|---|
 | as expected, or not seen | passed |
-| not as expected; in a `check`, diverged | a failure |
+| not as expected; in a `check`, diverged or batch-dependent | a failure |
 | inconclusive | skipped, with the reason: it was not tested, so it neither passes nor fails |
 | the arm did not complete | an error, of the arm's own case |
 
@@ -18,14 +18,17 @@ from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
 
 from orchestrator.model.experiment import Expectation
 from orchestrator.model.outcome import Failed, Outcome
-from orchestrator.model.verdict import ArmVerdict, CellVerdict, RunVerdict, Word
-
-_BAD: dict[Word, str] = {"diverged": "affected", "batch-dependent": "batch-dependent"}
-"""What a `check` must not come to, and how that is called."""
+from orchestrator.model.verdict import ArmVerdict, CellVerdict, Result, RunVerdict, Word
 
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """The complement of XML 1.0's `Char`: an escape sequence of a terminal cannot be written even
 escaped."""
+
+_SEEN: dict[Word, Result] = {"diverged": "affected", "batch-dependent": "batch-dependent"}
+"""What a `check` looks for, and what a run is called that finds it."""
+
+_OF_EVERY_CELL: tuple[Expectation, ...] = ("stable", "batch-equal")
+"""The other expectations are of the arm: that a cell of it does not diverge is no failure."""
 
 
 def junit(verdict: RunVerdict, outcomes: Mapping[str, Outcome | None]) -> str:
@@ -60,8 +63,8 @@ def _start(verdict: RunVerdict, arm: ArmVerdict, outcome: Outcome | None) -> Tes
         case.result = [Skipped(_text(f"inconclusive: {arm.reason}"))]
     elif verdict.purpose == "reproduce" and arm.as_expected is False:
         case.result = [Failure(f"expected {arm.expected}: {arm.reason}", "not as expected")]
-    elif verdict.purpose == "check" and arm.verdict in _BAD:
-        case.result = [Failure(arm.reason, _BAD[arm.verdict])]
+    elif verdict.purpose == "check" and arm.verdict in _SEEN:
+        case.result = [Failure(arm.reason, _SEEN[arm.verdict])]
     return case
 
 
@@ -74,10 +77,9 @@ def _cell(verdict: RunVerdict, expected: Expectation | None, cell: CellVerdict) 
     case = TestCase(cell.cell, classname=f"{verdict.experiment}.{cell.arm}", time=sum(times_s))
     if cell.verdict == "inconclusive":
         case.result = [Skipped(_text(f"inconclusive: {cell.reason}"))]
-    elif verdict.purpose == "check" and cell.verdict in _BAD:
-        case.result = [Failure(cell.reason, _BAD[cell.verdict])]
-    # `mostly-diverged` is about the arm: one stable cell is no failure of its own.
-    elif verdict.purpose == "reproduce" and expected not in (None, "mostly-diverged", cell.verdict):
+    elif verdict.purpose == "check" and cell.verdict in _SEEN:
+        case.result = [Failure(cell.reason, _SEEN[cell.verdict])]
+    elif verdict.purpose == "reproduce" and expected in _OF_EVERY_CELL and cell.verdict != expected:
         case.result = [Failure(f"expected {expected}: {cell.reason}", "not as expected")]
     return case
 
