@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup arms demo plan image-miniature image-vllm-cpu test check bench truth schema clean
+.PHONY: help setup arms demo plan image-miniature image-vllm-cpu test check bench truth faults schema clean
 PYTHON ?= python3
 EXPERIMENT ?= three-arm
 BIN := .venv/bin
@@ -54,6 +54,9 @@ bench: .venv/.installed-dev  ## Print what measuring costs, a request and a run,
 
 truth: .venv/.installed-dev  ## Hold the judge against known truth, with and without each rule; writes docs/truth.md
 	$(BIN)/python -m tests.truth.report
+
+faults: .venv/.installed-dev  ## Put every fault to every stage of a run, on both runtimes; writes docs/faults.md
+	$(BIN)/python -m tests.faults.report
 
 schema: .venv/.installed-dev  ## Write the JSON Schema of verdicts.json anew
 	$(BIN)/python -m orchestrator.reporting.schema docs/schemas/verdicts-1.json

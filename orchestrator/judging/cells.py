@@ -44,7 +44,7 @@ def _judge_cell(
         else None
     )
     start = next((f for f in findings if f.scope == "start"), None)
-    voided = voided_cells(arm).get(cell.plan.id)
+    voided = voided_cells(arm).get(cell.plan.id) or references.lost(document)
     volleys = volleys_of(cell, arm)
     if isinstance(arm.outcome, Failed) and not complete:
         verdict, reason = _inconclusive(f"the arm failed: {arm.outcome.error}")
