@@ -9,6 +9,7 @@ OrchestratorError
 └── ArmError                 one arm failed; the others still execute                   exit 4
     ├── ServerDiedError      the server ended by itself
     ├── ServerNotReadyError  not able to answer before a deadline
+    ├── LowMemoryError       killed by us before the machine ran out of memory
     ├── WrongServerError     it answers, but it is not the server that was declared
     └── ProbeError           a request failed, or its answer is not what was asked for
 """
@@ -65,6 +66,10 @@ class ServerDiedError(ArmError):
 
 class ServerNotReadyError(ArmError):
     """The server was not able to answer in time."""
+
+
+class LowMemoryError(ArmError):
+    """The server was killed by us, before the machine ran out of memory."""
 
 
 class WrongServerError(ArmError):

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from orchestrator.accounting import host_findings
 from orchestrator.comparing import Repeat
 from orchestrator.decoding import decode
 from orchestrator.digest import digests
@@ -16,7 +17,7 @@ from orchestrator.judging.measured import ArmEvidence, CellEvidence
 from orchestrator.metrics import delta, read_metrics
 from orchestrator.model.engine import EngineFacts
 from orchestrator.model.exchange import Exchange
-from orchestrator.model.host import MemorySample
+from orchestrator.model.host import HostAccount, MemorySample
 from orchestrator.model.intent import IntentRow
 from orchestrator.model.metrics import MetricsReading
 from orchestrator.model.outcome import Outcome
@@ -38,6 +39,7 @@ def arm_evidence(
     exchanges: Iterable[tuple[Exchange, str]],
     intent: tuple[IntentRow, ...],
     memory: Sequence[MemorySample],
+    host: HostAccount | None,
     log: LogScan,
 ) -> ArmEvidence:
     """Turn one start's exchanges into evidence.
@@ -50,6 +52,7 @@ def arm_evidence(
         exchanges: In the order in which they were sent, each with the server's counters after it.
         intent: What was asked for, beside what the server said of it.
         memory: Samples of the machine's and the server's memory.
+        host: What the start did to the machine; `None` when that was not saved.
         log: What the server's log says.
     """
     sent = list(exchanges)
@@ -65,6 +68,7 @@ def arm_evidence(
             *defining_property_findings(intent),
             *log_gates(log),
         )
+    findings += host_findings(host)
     return ArmEvidence(
         plan=arm,
         outcome=outcome,

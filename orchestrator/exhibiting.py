@@ -13,7 +13,7 @@ from orchestrator.model.engine import EngineFacts
 from orchestrator.model.exchange import Exchange
 from orchestrator.model.exhibits import ArmExhibit, Compared, Contrast, Exhibits, Standing
 from orchestrator.model.host import MemorySample, RunEnd, RunStart
-from orchestrator.model.observation import Observation, Position
+from orchestrator.model.observation import FLOOR, Observation, Position
 from orchestrator.model.outcome import Outcome
 from orchestrator.model.patch import Overlay
 from orchestrator.model.plan import LaunchPlan, Plan
@@ -41,8 +41,8 @@ class KeptRun(Protocol):
     def overlay(self, arm: str, /) -> Overlay | None:
         """The patched copy that an arm ran on; `None` when it ran on none."""
 
-    def log(self, arm: str, /) -> bytes:
-        """The server's whole log; empty when there is none."""
+    def log_file(self, arm: str, /) -> str | None:
+        """Name of the server's saved log in the arm's folder; `None` when there is none."""
 
     def memory(self, arm: str, /) -> tuple[MemorySample, ...]:
         """Memory samples, in the order in which they were taken."""
@@ -77,7 +77,7 @@ def _arm(plan: Plan, verdict: ArmVerdict, kept: KeptRun) -> ArmExhibit:
         launch=kept.launch(name),
         facts=kept.facts(name),
         overlay=kept.overlay(name),
-        log_bytes=len(kept.log(name)),
+        log_file=kept.log_file(name),
         memory=kept.memory(name),
         contrasts=_contrasts(plan, verdict, kept),
     )
@@ -116,7 +116,10 @@ def _contrast(cell: str, seen: Difference, left: Observation, right: Observation
 
 
 def compared(left: Position, right: Position) -> tuple[Compared, ...]:
-    """Every candidate of two top-k lists: in the left one's order, then the right one's others."""
+    """Every candidate of two top-k lists: in the left one's order, then the right one's others.
+
+    One that a schema forbids stands at the floor: how far it moved is not known.
+    """
     here, there = _standings(left), _standings(right)
     return tuple(
         _compared(token, here.get(token), there.get(token), left, right)
@@ -134,7 +137,7 @@ def _standings(position: Position) -> dict[int, Standing]:
 def _compared(
     token: int, here: Standing | None, there: Standing | None, left: Position, right: Position
 ) -> Compared:
-    if here is None or there is None:
+    if here is None or there is None or FLOOR in (here.logprob, there.logprob):
         return Compared(
             token_id=token, left=here, right=there, delta=None, relative_delta=None, moved=None
         )

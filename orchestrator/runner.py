@@ -18,7 +18,7 @@ from orchestrator.judging.runs import judge
 from orchestrator.metrics import read_cache_config, read_metrics
 from orchestrator.model.engine import EngineFacts
 from orchestrator.model.exchange import Exchange
-from orchestrator.model.host import MemorySample
+from orchestrator.model.host import HostAccount, MemorySample
 from orchestrator.model.outcome import Completed, Failed, Outcome, Stage
 from orchestrator.model.patch import SHAM, Overlay, Removal
 from orchestrator.model.plan import ArmPlan, ColdRun, Plan, ProbePlan
@@ -246,6 +246,9 @@ class StoredRun(Protocol):
     def resumption(self) -> Resumption | None:
         """What was kept of an earlier run; `None` when the run was not resumed."""
 
+    def host(self, arm: str, /) -> HostAccount | None:
+        """What it did to the machine; `None` when that was not saved."""
+
 
 def judge_run(plan: Plan, stored: StoredRun) -> RunVerdict:
     """Judge a run from what is on disk.
@@ -321,5 +324,6 @@ def _stored_evidence(plan: Plan, arm: ArmPlan, stored: StoredRun) -> ArmEvidence
             server_info=stored.page(arm.name, SERVER_INFO),
         ),
         memory=stored.memory(arm.name),
+        host=stored.host(arm.name),
         log=log_scan,
     )

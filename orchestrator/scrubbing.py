@@ -96,20 +96,30 @@ class Scrubber:
     def __init__(self, known: Mapping[str, str], rules: Iterable[Rule] = SECRETS) -> None:
         """Longer known texts go first: a project may lie in a home folder."""
         texts = [item for item in known.items() if item[0]]  # a host may have no name
-        self._known = sorted(texts, key=lambda item: -len(item[0]))
+        texts.sort(key=lambda item: -len(item[0]))
+        self._known = [(_pattern(text), stand_in) for text, stand_in in texts]
         self._rules = tuple(rules)
         stand_ins = [*known.values(), *(rule.stand_in for rule in self._rules)]
         self.counts: dict[str, int] = dict.fromkeys(stand_ins, 0)
 
     def clean(self, text: str) -> str:
         """The text without what must not leave."""
-        for known, stand_in in self._known:
-            self.counts[stand_in] += text.count(known)
-            text = text.replace(known, stand_in)
+        for pattern, stand_in in self._known:
+            text, count = pattern.subn(stand_in, text)
+            self.counts[stand_in] += count
         for rule in self._rules:
             text, count = rule.pattern.subn(lambda match, rule=rule: _hidden(match, rule), text)  # type: ignore[misc]  # mypy cannot type a lambda's default
             self.counts[rule.stand_in] += count
         return text
+
+
+def _pattern(known: str) -> re.Pattern[str]:
+    """A path wherever it stands; a name as a word only: a host called `vm` is in many a word.
+
+    A word may begin after a line feed as JSON writes it.
+    """
+    exact = re.escape(known)
+    return re.compile(exact if "/" in known else rf"(?:(?<!\w)|(?<=\\[nrt])){exact}(?!\w)")
 
 
 def _hidden(match: re.Match[str], rule: Rule) -> str:

@@ -82,6 +82,17 @@ def base_image(docker_client: docker.DockerClient) -> str:
 
 
 @pytest.fixture(scope="session")
+def miniature_image(base_image: str) -> str:
+    """The miniature's image, built from this checkout."""
+    done = subprocess.run(
+        [*COMMAND, "build-image", "miniature", "--base", base_image, "--project", str(PROJECT)],
+        capture_output=True, text=True, timeout=600, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    return "vllm-arms-miniature:local"
+
+
+@pytest.fixture(scope="session")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The shipped definitions, for runs of any kind."""
     return _copied(tmp_path_factory.mktemp("project"))

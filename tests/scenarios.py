@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 from orchestrator.model.engine import EngineFacts
 from orchestrator.model.exchange import Exchange, ExchangeTimes
-from orchestrator.model.host import MemorySample
+from orchestrator.model.host import HostAccount, MemorySample
 from orchestrator.model.outcome import Completed, Failed, Outcome
 from orchestrator.model.patch import Overlay
 from orchestrator.model.plan import ArmPlan, CellPlan, Plan, ProbePlan
@@ -154,6 +154,10 @@ class Scenario:
         """Nothing, unless the test says otherwise."""
         return self.logs.get(arm, b"")
 
+    def log_file(self, arm: str) -> str | None:
+        """Where it would lie."""
+        return "server.log" if self.logs.get(arm) else None
+
     def memory(self, arm: str) -> tuple[MemorySample, ...]:
         """Not sampled."""
         assert arm
@@ -162,6 +166,10 @@ class Scenario:
     def resumption(self) -> Resumption | None:
         """In one go, unless the test says otherwise."""
         return self.resumed
+
+    def host(self, arm: str) -> HostAccount | None:
+        """Not accounted for."""
+        assert arm
 
     def page(self, arm: str, name: str) -> str | None:
         """The engine's own words on its cache; `cache_labels` says what else it says."""

@@ -21,6 +21,7 @@ from orchestrator.adapters.process_server import free_port, running_process
 from orchestrator.adapters.readiness import Waiting, wait_until_healthy
 from orchestrator.errors import (
     ArmError,
+    LowMemoryError,
     ProbeError,
     ServerDiedError,
     ServerNotReadyError,
@@ -351,3 +352,22 @@ def test_a_healthy_log_ends_no_wait(log_file: Path) -> None:
     """
     with pytest.raises(ServerNotReadyError, match="not ready within 3 s"):
         wait(code, free_port(), log_file, total_timeout_s=3.0)
+
+
+def test_a_server_is_killed_before_the_machine_runs_out_of_memory(
+    run: Run, changed: Changed
+) -> None:
+    """A floor above all memory that there is: it ends at once, and the error says why."""
+    floor = 2 * psutil.virtual_memory().total
+
+    error = fails(run, changed(host={"memory_floor_bytes": floor}))
+
+    assert isinstance(error, LowMemoryError)
+    assert f"memory_floor_bytes is {floor >> 20} MiB" in str(error)
+    assert "MiB were available" in str(error)
+
+
+def test_a_server_that_leaves_memory_enough_is_left_alone(run: Run, changed: Changed) -> None:
+    """A floor of one byte."""
+    with run(changed(host={"memory_floor_bytes": 1})) as (server, _):
+        assert server.page("/health") is not None

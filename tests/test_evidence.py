@@ -2,13 +2,18 @@
 
 import lzma
 import re
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
 
+from orchestrator.adapters.definition_files import Definitions
 from orchestrator.adapters.run_store import COMPRESSED, PACKED, RunStore
+from orchestrator.decoding import decode
 from orchestrator.model.plan import Plan
 from orchestrator.model.verdict import RunVerdict
+from orchestrator.planning.cells import scheduler_settings
+from orchestrator.prediction.cells import predict_cell
 from orchestrator.runner import judge_run
 from orchestrator.serverlog.scan import scan
 from tests.conftest import PROJECT
@@ -47,7 +52,13 @@ def test_a_recorded_run_names_no_path_of_a_machine(run: Path) -> None:
             assert found is None, f"{path}: {found}"
 
 
-@pytest.mark.parametrize("run", RUNS, ids=lambda path: path.name)
+SUITES = [run for run in RUNS if RunStore.open(run).read("plan.json", Plan).suite is not None]
+"""Their prompts are rendered by the server, so nothing was predicted of them."""
+
+
+@pytest.mark.parametrize(
+    "run", [run for run in RUNS if run not in SUITES], ids=lambda path: path.name
+)
 def test_predicted_cached_tokens_are_the_measured_ones(run: Path) -> None:
     """On every probe of every measured cell for which there was a prediction."""
     verdict = RunStore.open(run).read("verdicts.json", RunVerdict)
@@ -56,6 +67,31 @@ def test_predicted_cached_tokens_are_the_measured_ones(run: Path) -> None:
 
     assert predicted
     assert all(probe.cached_tokens == probe.predicted_cached_tokens for probe in predicted)
+
+
+@pytest.mark.parametrize("run", SUITES, ids=lambda path: path.name)
+def test_the_rule_fits_a_suite_once_its_token_ids_are_known(run: Path) -> None:
+    """Each item alone under its salt: cached tokens of its three runs, from the rendered ids."""
+    store = RunStore.open(run)
+    plan = store.read("plan.json", Plan)
+    settings = scheduler_settings(
+        Definitions(PROJECT).profile(plan.profile), speculative=False, prefix_caching=True
+    )
+    assert settings is not None
+    prompts: dict[str, list[tuple[int, ...]]] = defaultdict(list)
+    cached: dict[str, list[int | None]] = defaultdict(list)
+    measured = {cell.salt for cell in plan.arms[0].cells if cell.place == "measured"}
+    for exchange, _ in store.exchanges("untouched"):
+        salt = exchange.times.probe.salt
+        if salt in measured:
+            answer = decode(exchange.response, top_logprobs=plan.top_logprobs)
+            prompts[salt].append(answer.prompt_token_ids or ())
+            cached[salt].append(answer.cached_tokens)
+
+    assert len(prompts) == 50
+    for salt, sent in prompts.items():
+        predicted = predict_cell(sent, settings, max_tokens=plan.max_tokens)
+        assert [request.cached_tokens for request in predicted] == cached[salt]
 
 
 @pytest.mark.parametrize("run", RUNS, ids=lambda path: path.name)

@@ -88,7 +88,10 @@ def test_a_trimmed_run_is_judged_the_same_and_names_no_path(
     target = tmp_path / "evidence"
 
     counts = trim(
-        stored, target, {"/home/somebody": "<home>", "box-7": "<host>"}, report="on box-7"
+        stored,
+        target,
+        {"/home/somebody": "<home>", "box-7": "<host>"},
+        judged={"report.md": "on box-7"},
     )
 
     copy = RunStore.open(target)
@@ -104,7 +107,7 @@ def test_a_trimmed_run_is_judged_the_same_and_names_no_path(
 def test_trimming_twice_gives_the_same_bytes(stored: RunStore, tmp_path: Path) -> None:
     """Nothing in the archive depends on when or where it was made."""
     for name in ("one", "two"):
-        trim(stored, tmp_path / name, {}, report="")
+        trim(stored, tmp_path / name, {}, judged={})
     archive = "arms/clean/exchanges.tar.xz"
 
     assert (tmp_path / "one" / archive).read_bytes() == (tmp_path / "two" / archive).read_bytes()
@@ -119,13 +122,13 @@ def test_trimming_never_writes_into_a_folder_that_is_there(
     (tmp_path / "target").mkdir()
 
     with pytest.raises(RunFolderError, match="exists already"):
-        trim(stored, tmp_path / "target", {}, report="")
+        trim(stored, tmp_path / "target", {}, judged={})
 
 
 def test_a_broken_archive_is_named(stored: RunStore, tmp_path: Path) -> None:
     """And nothing is judged from a part of it."""
     target = tmp_path / "evidence"
-    trim(stored, target, {}, report="")
+    trim(stored, target, {}, judged={})
     archive = target / "arms" / "clean" / "exchanges.tar.xz"
     archive.write_bytes(archive.read_bytes()[:200])
 

@@ -77,3 +77,17 @@ def test_a_cleaned_text_has_nothing_left_to_clean(text: str) -> None:
     once = Scrubber({}, PUBLISHED).clean(text)
 
     assert Scrubber({}, PUBLISHED).clean(once) == once
+
+
+@pytest.mark.parametrize(
+    ("text", "cleaned"),
+    [
+        ("on vm, at vm:8000, (vm)", "on <host>, at <host>:8000, (<host>)"),
+        ('"first\\nvm ended"', '"first\\n<host> ended"'),
+        ("denavmér Bérl, avm, vms, vm_1", "denavmér Bérl, avm, vms, vm_1"),
+        ("/box/project2", "<project>2"),
+    ],
+)
+def test_a_name_goes_as_a_word_and_a_path_everywhere(text: str, cleaned: str) -> None:
+    """What a model wrote is evidence, and holds the name of somebody's host by chance."""
+    assert Scrubber({"vm": "<host>", "/box/project": "<project>"}).clean(text) == cleaned

@@ -8,6 +8,7 @@ import pytest
 
 from orchestrator.adapters.engine_preparation import PreparedEngine
 from orchestrator.adapters.run_store import RunStore
+from orchestrator.model.host import RunEnd
 from orchestrator.model.plan import Plan
 from orchestrator.model.verdict import ArmVerdict, RunVerdict
 from orchestrator.runner import judge_run
@@ -28,8 +29,10 @@ def run(project: Path, experiment: str, profile: str, *arms: str) -> RunStore:
         check=False,
         cwd=PROJECT,
     )  # fmt: skip
-    assert done.returncode in (0, 1), done.stdout + done.stderr
-    return newest_run(project, experiment)
+    store = newest_run(project, experiment)
+    assert store.read("end.json", RunEnd).how == "finished", done.stdout + done.stderr
+    assert (store.root / "report.html").is_file()
+    return store
 
 
 def arms_of(store: RunStore) -> dict[str, ArmVerdict]:
@@ -51,6 +54,7 @@ def test_the_suite_runs_on_the_miniature(project: Path) -> None:
     assert {item.scores for arm in arms.values() for item in arm.items} == {None}
     assert "Random weights: agreement only" in report
     assert "### Two arms side by side" in report
+    assert "Items that moved" in (store.root / "report.html").read_text(encoding="utf-8")
 
 
 def test_volleys_are_computed_together_on_the_miniature(project: Path) -> None:

@@ -13,6 +13,7 @@ from orchestrator.adapters.heartbeat import Heartbeat
 from orchestrator.adapters.host_sampling import sampled_memory
 from orchestrator.adapters.http_probe import ServerClient
 from orchestrator.adapters.log_tail import LogTail
+from orchestrator.adapters.memory_watchdog import killed_when_memory_is_low
 from orchestrator.adapters.process_server import free_port, running_process
 from orchestrator.adapters.readiness import OnWait, Waiting, wait_until_ready
 from orchestrator.adapters.running_server import RunningServer, Runtime
@@ -146,6 +147,8 @@ def running_arm_server(
             runtime(arm.launch, port=port, log_file=log_file, hurry=hurry)
         )
         cleanup.enter_context(sampled_memory(process.pids, memory_file))
+        floor_bytes = arm.launch.host.memory_floor_bytes
+        cleanup.enter_context(killed_when_memory_is_low(process.kill, floor_bytes))
         heartbeat = _heartbeat(port, arm.launch)
         client = ServerClient(port, timeout_s=arm.launch.request_timeout_s, watch=heartbeat)
         cleanup.callback(client.close)

@@ -12,7 +12,7 @@ TRIMMED = "trimmed.json"
 """A folder that has it can be passed on as it is."""
 
 
-def bundle(store: RunStore, replaced: Mapping[str, str], *, report: str) -> bytes:
+def bundle(store: RunStore, replaced: Mapping[str, str], *, judged: Mapping[str, str]) -> bytes:
     """The run, trimmed unless it is already, as `.tar.xz` with one folder in it.
 
     Neither the time nor the place of the files goes into it, nor their owner or mode: a copy of
@@ -21,7 +21,7 @@ def bundle(store: RunStore, replaced: Mapping[str, str], *, report: str) -> byte
     Args:
         store: The run.
         replaced: As for `trim`.
-        report: As for `trim`.
+        judged: As for `trim`.
 
     Raises:
         RunFolderError: The run is not complete.
@@ -30,7 +30,7 @@ def bundle(store: RunStore, replaced: Mapping[str, str], *, report: str) -> byte
         return pack(_files(store.root, store.root.resolve().name))
     with tempfile.TemporaryDirectory(prefix="vllm-arms-bundle-") as folder:
         copy = Path(folder) / "run"
-        trim(store, copy, replaced, report=report)
+        trim(store, copy, replaced, judged=judged)
         return pack(_files(copy, store.root.resolve().name))
 
 

@@ -84,7 +84,7 @@ class ContainerLog:
         self._join()
         if self._failure is None and not self._has_the_last_line():
             log.warning("server.log_interrupted", pieces=self._pieces)
-            self._keep_engines_copy()
+            keep_engines_copy(self._container, self._file)
 
     def close(self) -> None:
         """Close the files; what may still come has no place in them."""
@@ -130,12 +130,21 @@ class ContainerLog:
             file.seek(max(0, self._file.stat().st_size - _COMPARED_BYTES))
             return last in _ascii(file.read())
 
-    def _keep_engines_copy(self) -> None:
-        with (
-            _beside(self._file, "engine").open("xb") as copy,
-            closing(self._container.logs(stream=True, timestamps=True)) as messages,
-        ):
-            copy.writelines(messages)
+
+def keep_engines_copy(container: Container, log_file: Path) -> None:
+    """Write what the engine kept of a container's output beside its log, whole or not at all.
+
+    Raises:
+        docker.errors.DockerException: The engine does not answer.
+        OSError: The file cannot be written.
+    """
+    partial = log_file.with_name(f".{log_file.name}.engine.partial")
+    with (
+        partial.open("wb") as copy,
+        closing(container.logs(stream=True, timestamps=True)) as messages,
+    ):
+        copy.writelines(messages)
+    partial.replace(_beside(log_file, "engine"))
 
 
 def _attach(client: docker.DockerClient, container: Container) -> requests.Response:

@@ -16,7 +16,6 @@ from pathlib import Path
 
 import docker
 import structlog
-from docker.errors import APIError
 from docker.models.containers import Container
 from tenacity import (
     Retrying,
@@ -30,16 +29,18 @@ from orchestrator.adapters.container_creation import Creation, create, start
 from orchestrator.adapters.container_log import ContainerLog
 from orchestrator.adapters.docker_engine import UNREACHABLE, said
 from orchestrator.adapters.process_server import command_line
-from orchestrator.adapters.server_container import ServerContainer
+from orchestrator.adapters.server_container import (
+    KILL_LIMIT_S,
+    ServerContainer,
+    already_ended,
+    kill,
+)
 from orchestrator.errors import HostError, InterruptedRunError
 from orchestrator.model.labels import ContainerLabels, as_labels
 from orchestrator.model.plan import LaunchPlan
 from orchestrator.model.secrets import without_secrets
 
 log = structlog.get_logger()
-
-_KILL_LIMIT_S = 30.0
-"""From SIGKILL to the engine's word that the container has ended; 0.1 s when idle."""
 
 _ENGINE_BACK_LIMIT_S = 60.0
 """For an engine that is restarted while a container of ours runs; 1 to 3 s were seen."""
@@ -82,11 +83,11 @@ def running_container(
         cleanup.callback(way_down.attempt, creation.undo)
         cleanup.callback(way_down.attempt, _wait_for_engine, client, hurry)
         container = creation.container()
-        cleanup.callback(way_down.attempt, _inspect, container, keep_inspection)
+        cleanup.callback(way_down.attempt, inspect, container, keep_inspection)
         container_log = _attached(client, container, log_file)
         cleanup.callback(way_down.attempt, container_log.close)
         cleanup.callback(way_down.attempt, container_log.finish)
-        cleanup.callback(way_down.attempt, _kill, container)  # whatever became of `_stop`
+        cleanup.callback(way_down.attempt, kill, container)  # whatever became of `_stop`
         cleanup.callback(way_down.attempt, _wait_for_engine, client, hurry)
         start(container, port)
         server = ServerContainer(container)
@@ -159,40 +160,20 @@ def _stop(
     started_s = time.monotonic()
     deadline_s = started_s + grace_s
     if not server.wait_for_exit(0):
-        with _already_ended():
+        with already_ended():
             container.kill(signal="SIGTERM")
     while not server.wait_for_exit(0.02) and not hurry.is_set():
         if time.monotonic() > deadline_s:
             break
     if not server.wait_for_exit(0):
         log.warning("server.killed", grace_s=grace_s, hurried=hurry.is_set())
-        _kill(container)
-        server.wait_for_exit(_KILL_LIMIT_S)
+        kill(container)
+        server.wait_for_exit(KILL_LIMIT_S)
     log.info(
         "server.stopped",
         ended=server.how_it_ended(),
         took_s=round(time.monotonic() - started_s, 2),
     )
-
-
-def _kill(container: Container) -> None:
-    """SIGKILL for everything in the container, and its end awaited; nothing when it has ended."""
-    with _already_ended():
-        container.kill()
-    container.wait(timeout=_KILL_LIMIT_S)
-
-
-@contextmanager
-def _already_ended() -> Iterator[None]:
-    try:
-        yield
-    except APIError as error:
-        if error.status_code not in {_NOT_FOUND, _CONFLICT}:
-            raise
-
-
-_NOT_FOUND, _CONFLICT = 404, 409
-"""The engine's answers to a signal for a container that is gone, and for one that does not run."""
 
 
 def _wait_for_engine(client: docker.DockerClient, hurry: threading.Event) -> None:
@@ -205,7 +186,8 @@ def _wait_for_engine(client: docker.DockerClient, hurry: threading.Event) -> Non
     retrying(client.ping)
 
 
-def _inspect(container: Container, keep: Callable[[str], None]) -> None:
+def inspect(container: Container, keep: Callable[[str], None]) -> None:
+    """Give `docker inspect` as JSON to `keep`, without secrets."""
     container.reload()
     told = container.attrs
     variables = dict(entry.partition("=")[::2] for entry in told["Config"]["Env"] or ())

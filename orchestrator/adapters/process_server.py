@@ -17,6 +17,7 @@ from pathlib import Path
 import psutil
 import structlog
 
+from orchestrator.adapters.process_marks import marks
 from orchestrator.errors import HostError, ServerDiedError, WrongServerError
 from orchestrator.model.plan import LaunchPlan
 
@@ -236,7 +237,7 @@ def _start(launch: LaunchPlan, port: int, log_file: Path) -> ServerProcess:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                env=environment(launch, os.environ),
+                env=environment(launch, os.environ) | marks(log_file.parent),
                 pass_fds=(order_out, report_in),
                 start_new_session=True,
             )  # fmt: skip

@@ -20,7 +20,7 @@ from orchestrator.adapters.host_sampling import read_samples
 from orchestrator.errors import HostError, RunFolderError
 from orchestrator.model.engine import EngineFacts
 from orchestrator.model.exchange import Exchange, ExchangeTimes
-from orchestrator.model.host import Beat, MemorySample, RunEnd, RunStart
+from orchestrator.model.host import Beat, HostAccount, MemorySample, RunEnd, RunStart
 from orchestrator.model.outcome import OUTCOME, Outcome
 from orchestrator.model.patch import Overlay
 from orchestrator.model.plan import LaunchPlan
@@ -134,6 +134,10 @@ class RunStore:
         """Put what the ready server said about itself on disk."""
         self.write(f"arms/{arm}/engine.json", facts)
 
+    def save_host(self, arm: str, account: HostAccount) -> None:
+        """Put what an arm did to its machine on disk."""
+        self.write(f"arms/{arm}/host.json", account)
+
     def save_outcome(self, arm: str, outcome: Outcome) -> None:
         """Put how an arm ended on disk."""
         self.write(f"arms/{arm}/outcome.json", outcome)
@@ -205,6 +209,11 @@ class RunStore:
         """The server's whole log; empty when there is none."""
         return self.read_bytes(f"arms/{arm}/server.log") or b""
 
+    def log_file(self, arm: str) -> str | None:
+        """Name of the server's log in the arm's folder; `None` when there is none."""
+        path = self._stored(f"arms/{arm}/server.log")
+        return path.name if path.is_file() else None
+
     def page(self, arm: str, name: str) -> str | None:
         """A page of the server that was saved; `None` when it was not."""
         content = self.read_bytes(f"arms/{arm}/{name}")
@@ -221,6 +230,15 @@ class RunStore:
             return read_samples(self.read_bytes(name) or b"")
         except ValidationError as error:
             raise RunFolderError(f"{self.root}/{name}: {error}") from error
+
+    def host(self, arm: str) -> HostAccount | None:
+        """What an arm did to its machine; `None` when it was not reached, or we were killed.
+
+        Raises:
+            RunFolderError: The file is not what it should be.
+        """
+        name = f"arms/{arm}/host.json"
+        return self.read(name, HostAccount) if self.has(name) else None
 
     def has(self, relative: str) -> bool:
         """Whether the file is there, as it is or compressed by `trim`."""

@@ -37,6 +37,9 @@ class RunningServer(Protocol):
     def pids(self) -> set[int]:
         """Its living processes, as this machine numbers them; empty where they cannot be seen."""
 
+    def kill(self) -> None:
+        """Kill everything that it consists of, at once; from any thread."""
+
     def check_port_is_ours(self, port: int, /) -> None:
         """Pass when what listens on the port is this server; else raise `WrongServerError`."""
 

@@ -3,14 +3,19 @@
 import signal
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
+from docker.errors import APIError
 from docker.models.containers import Container
 
 from orchestrator.adapters.docker_engine import UNREACHABLE
 from orchestrator.errors import HostError, ServerDiedError, WrongServerError
+
+KILL_LIMIT_S = 30.0
+"""From SIGKILL to the engine's word that the container has ended; 0.1 s when idle."""
 
 
 class ServerContainer:
@@ -66,6 +71,11 @@ class ServerContainer:
         except psutil.NoSuchProcess:
             return set()
 
+    def kill(self) -> None:
+        """Kill everything in the container."""
+        with suppress(*UNREACHABLE):  # an engine that went away counts as the server's end
+            kill(self._container)
+
     def check_port_is_ours(self, port: int) -> None:
         """Pass when the engine publishes the port for this container, at its first start.
 
@@ -110,6 +120,27 @@ class ServerContainer:
             self._end(f"the Docker Engine went away while it ran ({error})")
             return
         self._end(how_it_ended(self._container.attrs))
+
+
+def kill(container: Container) -> None:
+    """SIGKILL for everything in the container, and its end awaited; nothing when it has ended."""
+    with already_ended():
+        container.kill()
+    container.wait(timeout=KILL_LIMIT_S)
+
+
+@contextmanager
+def already_ended() -> Iterator[None]:
+    """Around a signal: the engine refuses it for a container that has ended, which is no error."""
+    try:
+        yield
+    except APIError as error:
+        if error.status_code not in {_NOT_FOUND, _CONFLICT}:
+            raise
+
+
+_NOT_FOUND, _CONFLICT = 404, 409
+"""The engine's answers to a signal for a container that is gone, and for one that does not run."""
 
 
 def how_it_ended(inspection: Mapping[str, object]) -> str:

@@ -18,10 +18,11 @@ from orchestrator.adapters.run_store import (
 from orchestrator.errors import RunFolderError
 from orchestrator.scrubbing import Scrubber
 
-KEPT = ("plan.json", "run.json", "resumed.json", "end.json", "verdicts.json")
+VERDICTS = "verdicts.json"
+KEPT = ("plan.json", "run.json", "resumed.json", "end.json")
 KEPT_OF_ARM = (
     "launch.json", "engine.json", "outcome.json", "overlay.json", "metrics-end.txt",
-    "server-info.json", "memory.jsonl", "server.log", "provenance.json",
+    "server-info.json", "memory.jsonl", "host.json", "server.log", "provenance.json",
 )  # fmt: skip
 """`metrics-ready.txt` is left out: its counters stand after each probe in the packed exchanges; and
 `inspection.json`: it names the engine's own folders, and `provenance.json` says what counts."""
@@ -46,14 +47,20 @@ def replacements(project: Path, cache: Path) -> dict[str, str]:
 
 
 def trim(
-    store: RunStore, target: Path, replaced: Mapping[str, str], *, report: str
+    store: RunStore, target: Path, replaced: Mapping[str, str], *, judged: Mapping[str, str]
 ) -> dict[str, int]:
     """Copy a run for keeping, and say what was replaced how often.
 
     Requests and answers are packed byte for byte; they name no path. In everything else each
-    text of `replaced` gives way, and whatever looks like a secret or a home folder, in `report`
-    too, which becomes `report.md`. The counts are also left in the copy, as `trimmed.json`. Large
-    texts are compressed (`xz`).
+    text of `replaced` gives way, and whatever looks like a secret or a home folder. The counts are
+    also left in the copy, as `trimmed.json`. Large texts are compressed (`xz`).
+
+    Args:
+        store: The run.
+        target: A folder that does not exist yet.
+        replaced: Text to what stands for it.
+        judged: Name to content of what is made anew from the raw files: `report.md`, and
+            `verdicts.json`, which is left out where the run has none: it was not finished.
 
     Raises:
         RunFolderError: The target exists, or the run is not complete.
@@ -65,7 +72,10 @@ def trim(
     try:
         for name in KEPT:
             _copy_text(store, copy, name, scrubber)
-        copy.write_bytes("report.md", _cleaned(report.encode(), scrubber))
+        for name, text in judged.items():
+            if name == VERDICTS and not store.has(name):
+                continue
+            _write(copy, name, text.encode(), scrubber)
         for arm in sorted(path.name for path in (store.root / "arms").iterdir()):
             for name in KEPT_OF_ARM:
                 _copy_text(store, copy, f"arms/{arm}/{name}", scrubber)
@@ -80,10 +90,13 @@ def trim(
 
 def _copy_text(store: RunStore, copy: RunStore, name: str, scrubber: Scrubber) -> None:
     content = store.read_bytes(name)
-    if content is None:
-        return
+    if content is not None:
+        _write(copy, name, content, scrubber)
+
+
+def _write(copy: RunStore, name: str, content: bytes, scrubber: Scrubber) -> None:
     cleaned = _cleaned(content, scrubber)
-    if len(cleaned) > LARGEST_PLAIN_BYTES:
+    if len(cleaned) > LARGEST_PLAIN_BYTES and not name.endswith(".md"):
         copy.write_bytes(name + COMPRESSED, compressed(cleaned))
     else:
         copy.write_bytes(name, cleaned)

@@ -207,6 +207,31 @@ def compare(
 
 
 @app.command()
+def doctor(
+    profile: ProfileOption = DEFAULT_PROFILE,
+    experiment: Annotated[
+        str, typer.Option("--experiment", "-e", help="Name of a file in arms/.")
+    ] = "four-arm",
+    project: ProjectOption = Path(),
+) -> None:
+    """Check whether this machine can run an experiment; start nothing."""
+    from orchestrator.cli.doctor.examining import examine
+
+    raise typer.Exit(examine(project, experiment, profile))
+
+
+@app.command()
+def reap(
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say it, and do nothing.")] = False,
+    project: ProjectOption = Path(),
+) -> None:
+    """Remove what killed runs left behind: only ours, only if its orchestrator is dead."""
+    from orchestrator.cli.reaping import reap as reap_all
+
+    raise typer.Exit(reap_all(project, dry_run=dry_run))
+
+
+@app.command()
 def trim(
     run: RunArgument,
     target: Annotated[Path, typer.Argument(help="A folder that does not exist yet.")],

@@ -13,6 +13,7 @@ import structlog
 
 from orchestrator.adapters.arm_server import ArmServer, running_arm_server
 from orchestrator.adapters.definition_files import Definitions
+from orchestrator.adapters.host_account import accounted_host
 from orchestrator.adapters.host_facts import host_facts, host_state
 from orchestrator.adapters.ownership import this_process
 from orchestrator.adapters.run_store import RunStore
@@ -205,6 +206,11 @@ def _starter(
     ) -> Iterator[tuple[ArmServer, EngineFacts]]:
         with (
             overlaid(arm, begun.patches, store) as launched,
+            accounted_host(
+                launched.launch.host,
+                lambda account: store.save_host(arm.name, account),
+                hurry=hurry,
+            ),
             runtime_of(launched, store) as runtime,
         ):
             write_launch(store, launched, begun.planned.engine_of(arm))

@@ -43,7 +43,8 @@ def print_comment(
         files[repro] = _repro(plan, verdict, known, run.resolve().name)
     if bundle is not None:
         report = markdown(plan, verdict, command=shlex.join(store.start().command))
-        files[bundle] = bundled(store, known, report=report)
+        judged = {"verdicts.json": verdict.model_dump_json() + "\n", "report.md": report}
+        files[bundle] = bundled(store, known, judged=judged)
     attachments = Attachments(
         raw_data=raw_data,
         bundle=None if bundle is None else bundle.name,

@@ -162,13 +162,15 @@ def print_analysis(run: Path) -> int:
 def print_trimming(project: Path, run: Path, target: Path) -> None:
     """Trim a run, and say what was replaced."""
     store, plan = _open(run)
+    verdict = judge_run(plan, store)
     report = markdown(
         plan,
-        judge_run(plan, store),
+        verdict,
         command=shlex.join(store.start().command),
         made=arms_made(plan, store),
     )
-    counts = trim(store, target, replacements(project, default_cache()), report=report)
+    judged = {"verdicts.json": verdict.model_dump_json() + "\n", "report.md": report}
+    counts = trim(store, target, replacements(project, default_cache()), judged=judged)
     size = sum(path.stat().st_size for path in target.rglob("*") if path.is_file())
     console = terminal()
     console.print(Text(f"{target}: {size:,} bytes"))

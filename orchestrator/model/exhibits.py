@@ -72,8 +72,8 @@ class ArmExhibit:
     overlay: Overlay | None
     """`None` also for an arm without a patch."""
 
-    log_bytes: int
-    """Size of the saved server log; 0: there is none."""
+    log_file: str | None
+    """Name of the saved server log in the arm's folder; `None`: there is none."""
 
     memory: tuple[MemorySample, ...]
     contrasts: tuple[Contrast, ...]

@@ -65,10 +65,13 @@ class RunEnd(Record):
     """Written last. Without it a run is still going on, or was killed."""
 
     ended_at: datetime
+    """Of a run that was killed: the last sign of life in its folder."""
+
     how: Literal["finished", "interrupted", "failed"]
     exit_code: int
     reason: str | None
-    state: HostState
+    state: HostState | None
+    """`None`: it was killed, and nobody looked."""
 
 
 class MemorySample(Record):
@@ -138,3 +141,50 @@ class Beat(Record):
 
     counters: str
     """Its lines that count, as they are; empty when the page did not answer."""
+
+
+class MemoryReading(Record):
+    """The machine's memory at one moment."""
+
+    memory_available_bytes: int
+    """Linux' MemAvailable."""
+
+    swap_free_bytes: int
+
+    gpu_used_bytes: tuple[int | None, ...] | None
+    """As in `MemorySample`."""
+
+
+class KernelCounts(Record):
+    """What the kernel logged while an arm's server lived, whoever caused it."""
+
+    oom_kills: int
+    """Processes that were killed for want of memory, of the machine's or of one cgroup's."""
+
+    xids: int
+    """Errors that a GPU reported (Xid)."""
+
+    nvrm_out_of_memory: int
+    """Allocations that NVIDIA's driver could not make. On a GB10 they are seen on healthy starts
+    too (vLLM issue 56824), so they are counted and void nothing."""
+
+    lines: tuple[str, ...]
+    """The first of the counted ones."""
+
+    lost: bool
+    """The kernel wrote more than its buffer holds, so there may have been more."""
+
+
+class HostAccount(Record):
+    """What one arm did to its machine."""
+
+    before: MemoryReading
+    after: MemoryReading
+    waited_s: float
+    """From the server's end to `after`."""
+
+    not_back: str | None
+    """What did not come back, in one sentence with the figures; `None`: all of it did."""
+
+    kernel: KernelCounts | None
+    """`None`: the kernel's log could not be read."""

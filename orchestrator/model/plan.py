@@ -6,6 +6,7 @@ from pydantic import Field, JsonValue
 
 from orchestrator.model.container import ContainerPlan
 from orchestrator.model.experiment import CellKind, Expectation, Purpose, Switch
+from orchestrator.model.host_limits import HostLimits
 from orchestrator.model.prediction import CellPrediction
 from orchestrator.model.profile import ReadyLimits, StopLimits
 from orchestrator.model.record import Record
@@ -132,6 +133,8 @@ class LaunchPlan(Record):
 
     container: ContainerPlan | None = None
     """`None`: a process of this machine."""
+
+    host: HostLimits = HostLimits()
 
 
 class Declared(Record):

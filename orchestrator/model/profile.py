@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field, StringConstraints
 
 from orchestrator.model.container import AbsolutePath, ImagePin, Platform, Resources
+from orchestrator.model.host_limits import HostLimits
 from orchestrator.model.record import Record
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9.-]{0,63}$")]
@@ -168,6 +169,7 @@ class LaunchProfile(Record):
 
     ready: ReadyLimits
     stop: StopLimits
+    host: HostLimits = HostLimits()
 
     @property
     def listed_as(self) -> str:

@@ -67,6 +67,7 @@ def launch_plan(
         stop=profile.stop,
         request_timeout_s=profile.request_timeout_s,
         heartbeat_timeout_s=profile.heartbeat_timeout_s,
+        host=profile.host,
         container=engine.container,
     )
 

@@ -12,6 +12,7 @@ _SEQUENCES: dict[CellKind, str] = {
     "contaminated": "A, then B",
     "reversed": "B, A, then B",
     "primed": "the document, A, then B",
+    "suite": "every item, run after run",
 }
 
 
@@ -39,6 +40,13 @@ def _claim(arm: ArmVerdict) -> str:
         return f"inconclusive in {arm.inconclusive} of {total} cells: {arm.reason}."
     if arm.verdict == "stable":
         return f"no answer to B differs from another or from its reference, in {total} cells."
+    if arm.verdict == "batch-equal":
+        return f"no answer depends on the requests that were sent with it, in {total} cells."
+    if arm.verdict == "batch-dependent":
+        return (
+            f"answers depend on the requests that were sent with them in {arm.batch_dependent} of"
+            f" {total} cells; that says nothing about the cache."
+        )
     attributed = sum(cell.attribution == "contamination" for cell in arm.cells)
     return (
         f"answers to B differ from each other or from their reference in {arm.diverged} of"

@@ -13,6 +13,7 @@ _SENT: dict[CellKind, str] = {
     "contaminated": "A, then B",
     "reversed": "B, A, then B",
     "primed": "the document, A, then B",
+    "suite": "every item, run after run",
 }
 
 

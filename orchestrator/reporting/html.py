@@ -10,17 +10,19 @@ from markupsafe import Markup
 from orchestrator.model.exhibits import ArmExhibit, Contrast, Exhibits
 from orchestrator.model.plan import Plan
 from orchestrator.model.resumption import KeptArm
-from orchestrator.model.verdict import CellVerdict, RunVerdict
+from orchestrator.model.verdict import CellVerdict, RunVerdict, Word
 from orchestrator.pricing import advice, prices
 from orchestrator.reporting.charts.drawing import VARIANT_COLOURS
 from orchestrator.reporting.charts.lengths import lengths_chart, remainders_chart
 from orchestrator.reporting.charts.memory import memory_chart
 from orchestrator.reporting.charts.movement import movement_chart
 from orchestrator.reporting.charts.times import prefill_chart
+from orchestrator.reporting.company import company_rows
 from orchestrator.reporting.figures import ABSENT, launch_command, milliseconds, ratio
 from orchestrator.reporting.grid import ArmGrid, grid
 from orchestrator.reporting.origins import origin_pictures
 from orchestrator.reporting.scan import SIGN, Scan, scans
+from orchestrator.reporting.suite import suite_section
 
 _TEMPLATES = Environment(
     loader=PackageLoader("orchestrator.reporting", "templates"),
@@ -35,7 +37,9 @@ _TEMPLATES.filters |= {
     "signed": lambda value: ABSENT if value is None else f"{value:+.4g}",
 }
 
-SIGN_OF = {"stable": "=", "diverged": "≠", "inconclusive": "?"}
+SIGN_OF: dict[Word, str] = {
+    "stable": "=", "diverged": "≠", "inconclusive": "?", "batch-equal": "=", "batch-dependent": "≠",
+}  # fmt: skip
 """A verdict in one character: colour is never the only signal."""
 
 
@@ -116,6 +120,8 @@ def html(
         advice=advice(priced) if priced else None,
         moved=[moved for moved in map(_moved, grids, exhibits.arms) if moved is not None],
         origins=origin_pictures(plan),
+        suite=suite_section(plan, verdict),
+        companies=company_rows(verdict),
         prefill=prefill_chart(verdict),
         memory=memory_chart(exhibits.arms),
         command=shlex.join(exhibits.start.command),

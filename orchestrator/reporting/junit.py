@@ -18,7 +18,10 @@ from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
 
 from orchestrator.model.experiment import Expectation
 from orchestrator.model.outcome import Failed, Outcome
-from orchestrator.model.verdict import ArmVerdict, CellVerdict, RunVerdict
+from orchestrator.model.verdict import ArmVerdict, CellVerdict, RunVerdict, Word
+
+_BAD: dict[Word, str] = {"diverged": "affected", "batch-dependent": "batch-dependent"}
+"""What a `check` must not come to, and how that is called."""
 
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """The complement of XML 1.0's `Char`: an escape sequence of a terminal cannot be written even
@@ -57,8 +60,8 @@ def _start(verdict: RunVerdict, arm: ArmVerdict, outcome: Outcome | None) -> Tes
         case.result = [Skipped(_text(f"inconclusive: {arm.reason}"))]
     elif verdict.purpose == "reproduce" and arm.as_expected is False:
         case.result = [Failure(f"expected {arm.expected}: {arm.reason}", "not as expected")]
-    elif verdict.purpose == "check" and arm.verdict == "diverged":
-        case.result = [Failure(arm.reason, "affected")]
+    elif verdict.purpose == "check" and arm.verdict in _BAD:
+        case.result = [Failure(arm.reason, _BAD[arm.verdict])]
     return case
 
 
@@ -71,8 +74,8 @@ def _cell(verdict: RunVerdict, expected: Expectation | None, cell: CellVerdict) 
     case = TestCase(cell.cell, classname=f"{verdict.experiment}.{cell.arm}", time=sum(times_s))
     if cell.verdict == "inconclusive":
         case.result = [Skipped(_text(f"inconclusive: {cell.reason}"))]
-    elif verdict.purpose == "check" and cell.verdict == "diverged":
-        case.result = [Failure(cell.reason, "affected")]
+    elif verdict.purpose == "check" and cell.verdict in _BAD:
+        case.result = [Failure(cell.reason, _BAD[cell.verdict])]
     # `mostly-diverged` is about the arm: one stable cell is no failure of its own.
     elif verdict.purpose == "reproduce" and expected not in (None, "mostly-diverged", cell.verdict):
         case.result = [Failure(f"expected {expected}: {cell.reason}", "not as expected")]

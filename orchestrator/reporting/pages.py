@@ -21,6 +21,7 @@ _TEMPLATES = Environment(
 
 _SIGNS = {
     "as expected": "✓", "not seen": "✓", "not as expected": "✗", "affected": "✗",
+    "batch-dependent": "✗",
     "inconclusive": "?", "running": "…",
 }  # fmt: skip
 """Beside the colour, which not everybody sees."""

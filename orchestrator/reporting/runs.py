@@ -11,7 +11,7 @@ from orchestrator.model.run_entry import RunEntry, UnreadableRun
 
 STYLES = {
     "as expected": "green", "not seen": "green", "not as expected": "bold red",
-    "affected": "bold red", "inconclusive": "yellow",
+    "affected": "bold red", "batch-dependent": "bold red", "inconclusive": "yellow",
 }  # fmt: skip
 """Of a run's word; every other one says that it did not get as far as a verdict."""
 
