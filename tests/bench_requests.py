@@ -27,13 +27,14 @@ from orchestrator.adapters.run_store import RunStore
 from orchestrator.cli.planning import resolve_plan
 from orchestrator.metrics import read_metrics
 from orchestrator.model.plan import ArmPlan, Plan, ProbePlan
-from orchestrator.requesting import PATH, request_body
+from orchestrator.requesting import request_body
 from orchestrator.statistics import median_interval
 from orchestrator.streaming import decode_stream
 
 PROJECT = Path(__file__).parent.parent
 CONSOLE = Console(width=120)
 PAIRS = 220
+COMPLETIONS = "/v1/completions"
 HEADERS = {"Content-Type": "application/json"}
 
 
@@ -79,7 +80,6 @@ def running_bench(profile: str) -> Iterator[Bench]:
         with running_arm_server(
             arm,
             ready_body=request_body(made, arm, arm.ready_probe),
-            path=PATH,
             log_file=store.arm_dir(arm.name) / "server.log",
             memory_file=store.arm_dir(arm.name) / "memory.jsonl",
             keep=lambda exchange: store.keep(arm.name, exchange),
@@ -115,7 +115,7 @@ def compare(bare: Callable[[int], float], measured: Callable[[int], dict[str, fl
 def bare_whole(bench: Bench, probe: ProbePlan) -> float:
     """Nothing kept, nothing counted."""
     started = time.monotonic()
-    bench.http.post(PATH, content=bench.body(probe), headers=HEADERS).raise_for_status()
+    bench.http.post(COMPLETIONS, content=bench.body(probe), headers=HEADERS).raise_for_status()
     return time.monotonic() - started
 
 
@@ -140,7 +140,9 @@ def bare_first_token(bench: Bench, probe: ProbePlan) -> float:
     """Until the first line of data."""
     started = time.monotonic()
     first_s = 0.0
-    with bench.http.stream("POST", PATH, content=bench.body(probe), headers=HEADERS) as response:
+    with bench.http.stream(
+        "POST", COMPLETIONS, content=bench.body(probe), headers=HEADERS
+    ) as response:
         for line in response.iter_lines():
             if line.startswith("data:") and not first_s:
                 first_s = time.monotonic() - started

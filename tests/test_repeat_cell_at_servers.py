@@ -18,7 +18,7 @@ from orchestrator.cli.planning import resolve_plan
 from orchestrator.model.plan import Plan
 from orchestrator.model.verdict import RunVerdict
 from orchestrator.reporting.repeating import repeatable_cell
-from orchestrator.requesting import PATH, request_body
+from orchestrator.requesting import request_body
 from tests.conftest import COMMAND, PROJECT, Call, newest_run
 
 FOUR_ARM = PROJECT / "docs" / "evidence" / "cpu-four-arm"
@@ -31,7 +31,6 @@ def serving(planned: Plan, arm: str, folder: Path) -> Iterator[str]:
     with running_arm_server(
         made,
         ready_body=request_body(planned, made, made.ready_probe),
-        path=PATH,
         log_file=folder / "server.log",
         memory_file=folder / "memory.jsonl",
         keep=lambda exchange: None,

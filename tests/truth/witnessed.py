@@ -22,7 +22,6 @@ from orchestrator.model.engine import EngineFacts
 from orchestrator.model.exchange import Exchange
 from orchestrator.model.outcome import Completed, Outcome
 from orchestrator.model.plan import ArmPlan, Plan, ProbePlan, Selection
-from orchestrator.requesting import PATH
 from orchestrator.runner import execute
 
 Testimony = dict[str, Any]
@@ -73,7 +72,6 @@ class _Servers:
             running_arm_server(
                 launched,
                 ready_body=ready_body,
-                path=PATH,
                 log_file=folder / "server.log",
                 memory_file=folder / "memory.jsonl",
                 keep=lambda exchange: self.store.keep(arm.name, exchange),
@@ -101,6 +99,12 @@ class _Witness:
         self.record.truths[self.arm, probe.id] = json.loads(told)
         self.record.answers[self.arm, probe.id] = exchange.response
         return exchange
+
+    def ask_at_once(self, volley: Sequence[tuple[ProbePlan, bytes]]) -> tuple[Exchange, ...]:
+        return self.server.ask_at_once(volley)
+
+    def rest(self, *, until_s: float) -> None:
+        self.server.rest(until_s=until_s)
 
     def page(self, path: str) -> str | None:
         return self.server.page(path)
