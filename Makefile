@@ -48,6 +48,7 @@ check: .venv/.installed-dev  ## Formatting, lint, types, layers, docstrings of t
 
 bench: .venv/.installed-dev  ## Print what measuring costs, a request and a run, and how fast logs are scanned
 	$(BIN)/python -m tests.bench_scan
+	$(BIN)/python -m tests.bench_analysis
 	$(BIN)/python -m tests.bench_requests
 	$(BIN)/python -m tests.bench_arms
 	$(BIN)/python -m tests.bench_docker

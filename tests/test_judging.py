@@ -269,7 +269,7 @@ def test_a_cell_that_lost_one_of_its_references_is_not_stable() -> None:
     """Rule 1: equal to the other one, it still does not show that nothing moved in between."""
 
     def broken(reply: Reply, arm: ArmPlan, cell: CellPlan, _: ProbePlan) -> None:
-        if cell.place == "before" and cell.document == "one":
+        if arm.name == "contaminated" and cell.place == "before" and cell.document == "one":
             reply.prompt_tokens = 1
 
     scenario = Scenario(script=changed(plain, broken))
