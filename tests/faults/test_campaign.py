@@ -8,7 +8,7 @@ from tests.faults.stages import STAGES
 from tests.faults.table import FAULTS
 
 
-@pytest.mark.parametrize("combination", fast_combinations(), ids=lambda each: each.name)
+@pytest.mark.parametrize("combination", list(fast_combinations()), ids=lambda each: each.name)
 def test_a_run_that_something_happens_to_loses_nothing_and_claims_nothing(
     combination: Combination,
 ) -> None:
