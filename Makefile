@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup arms demo plan image-miniature image-vllm-cpu test check bench truth schema clean
+.PHONY: help setup arms demo plan image-miniature image-vllm-cpu test check bench truth faults schema clean
 PYTHON ?= python3
 EXPERIMENT ?= three-arm
 BIN := .venv/bin
@@ -48,6 +48,7 @@ check: .venv/.installed-dev  ## Formatting, lint, types, layers, docstrings of t
 
 bench: .venv/.installed-dev  ## Print what measuring costs, a request, a run and a page, and how fast logs are scanned
 	$(BIN)/python -m tests.bench_scan
+	$(BIN)/python -m tests.bench_analysis
 	$(BIN)/python -m tests.bench_requests
 	$(BIN)/python -m tests.bench_arms
 	$(BIN)/python -m tests.bench_docker
@@ -55,6 +56,9 @@ bench: .venv/.installed-dev  ## Print what measuring costs, a request, a run and
 
 truth: .venv/.installed-dev  ## Hold the judge against known truth, with and without each rule; writes docs/truth.md
 	$(BIN)/python -m tests.truth.report
+
+faults: .venv/.installed-dev  ## Put every fault to every stage of a run, on both runtimes; writes docs/faults.md
+	$(BIN)/python -m tests.faults.report
 
 schema: .venv/.installed-dev  ## Write the JSON Schema of verdicts.json anew
 	$(BIN)/python -m orchestrator.reporting.schema docs/schemas/verdicts-1.json

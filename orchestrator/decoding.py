@@ -33,6 +33,7 @@ def decode(body: bytes, *, top_logprobs: int) -> Observation:
     text = choice.get("text") if message is None else _object(message, "message").get("content")
     usage = _object(answer.get("usage"), "usage")
     fingerprint = answer.get("system_fingerprint")
+    model = answer.get("model")
     reason = choice.get("finish_reason")
     return Observation(
         positions=_positions(_object(choice.get("logprobs"), "logprobs"), top_logprobs),
@@ -41,6 +42,7 @@ def decode(body: bytes, *, top_logprobs: int) -> Observation:
         cached_tokens=_cached_tokens(usage),
         finish_reason=reason if isinstance(reason, str) else None,
         system_fingerprint=fingerprint if isinstance(fingerprint, str) else None,
+        model=model if isinstance(model, str) else None,
         prompt_token_ids=_token_ids(answer.get("prompt_token_ids")),
     )
 

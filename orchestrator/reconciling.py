@@ -59,6 +59,7 @@ def cell_findings(
         text = f"{len(measured)} of {len(cell.probes)} probes were answered"
         found.append(finding(4, "cell", text))
     problems = [p for entry in measured for p in _probe_problems(entry, expected_prompt)]
+    problems += _model_problems(measured, arm.declared.served_model_name)
     problems += prompt_problems(measured)
     if arm.prefix_caching == "on":
         problems += _hit_problems(cell, measured)
@@ -71,6 +72,15 @@ def _of_the_start(problem: Problem) -> Problem:
     """The runs of a suite's items are interleaved: what is later than one, no cell can say."""
     rule, scope, text = problem
     return rule, "start" if scope == "later" else scope, text
+
+
+def _model_problems(measured: Sequence[Measured], declared: str) -> list[Problem]:
+    """An answer that names another model is another server's (13)."""
+    return [
+        (13, "cell", f"{m.probe.id}: the answer is of the model {m.observation.model!r}")
+        for m in measured
+        if m.observation.model not in (None, declared)
+    ]
 
 
 def prompt_problems(measured: Sequence[Measured]) -> list[Problem]:

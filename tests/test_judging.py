@@ -265,6 +265,20 @@ def test_a_reference_that_is_no_evidence_is_no_reference() -> None:
     assert (cell.verdict, cell.attribution) == ("diverged", "unattributed")
 
 
+def test_a_cell_that_lost_one_of_its_references_is_not_stable() -> None:
+    """Rule 1: equal to the other one, it still does not show that nothing moved in between."""
+
+    def broken(reply: Reply, arm: ArmPlan, cell: CellPlan, _: ProbePlan) -> None:
+        if arm.name == "contaminated" and cell.place == "before" and cell.document == "one":
+            reply.prompt_tokens = 1
+
+    scenario = Scenario(script=changed(plain, broken))
+
+    assert scenario.cell("contaminated").verdict == "inconclusive"
+    assert "its reference before" in scenario.cell("contaminated").reason
+    assert scenario.cell("contaminated", "two").verdict == "stable"
+
+
 def test_a_reference_of_one_answer_speaks_for_every_hit_state() -> None:
     """Also for one in which no reference repeat was served."""
 

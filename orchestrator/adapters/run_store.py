@@ -9,6 +9,7 @@ import lzma
 import os
 import tarfile
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
@@ -89,13 +90,14 @@ class RunStore:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             partial.write_bytes(content)
-        except OSError as error:
-            partial.unlink(missing_ok=True)
-            raise HostError(f"cannot write {path}: {error}") from error
-        try:
             os.link(partial, path)  # unlike a rename, fails when the target exists
-        finally:
-            partial.unlink()
+        except FileExistsError:
+            raise
+        except OSError as error:
+            raise HostError(f"cannot write {path}: {error}") from error
+        finally:  # also when a signal came in between
+            with suppress(OSError):  # a disk that takes nothing gives nothing back either
+                partial.unlink(missing_ok=True)
 
     def write_text(self, relative: str, text: str) -> None:
         """Write a text file; see `write_bytes`."""

@@ -26,7 +26,12 @@ from orchestrator.cli.reporting import page
 from orchestrator.cli.resuming import Earlier, Takeover, arms_made, take_over, what_to_keep
 from orchestrator.cli.signals import interruptible
 from orchestrator.cli.starting import runtime_of, write_launch
-from orchestrator.errors import HostError, InterruptedRunError, OrchestratorError
+from orchestrator.errors import (
+    HostError,
+    InterruptedRunError,
+    OrchestratorError,
+    RunFolderError,
+)
 from orchestrator.model.engine import EngineFacts
 from orchestrator.model.host import RunEnd, RunStart
 from orchestrator.model.plan import ArmPlan
@@ -145,6 +150,14 @@ def _execute(begun: Begun, progress: ConsoleProgress, start_server: StartServer)
     log.info("run.started", experiment=plan.experiment, profile=plan.profile)
     kept = _take_over(begun, progress)
     execute(plan, start_server=start_server, store=store, progress=progress, kept=kept)
+    try:
+        return _conclude(begun, progress)
+    except RunFolderError as error:  # this very run wrote it: the disk's fault, not the caller's
+        raise HostError(f"what this run wrote is no longer there: {error}") from error
+
+
+def _conclude(begun: Begun, progress: ConsoleProgress) -> RunVerdict:
+    plan, store = begun.planned.plan, begun.store
     verdict = judge_run(plan, store)
     store.write_text("verdicts.json", verdict.model_dump_json() + "\n")
     made = arms_made(plan, store)

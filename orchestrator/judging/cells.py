@@ -45,6 +45,7 @@ def _judge_cell(
     )
     start = next((f for f in findings if f.scope == "start"), None)
     voided = voided_cells(arm).get(cell.plan.id)
+    lost = references.lost(document)
     volleys = volleys_of(cell, arm)
     if isinstance(arm.outcome, Failed) and not complete:
         verdict, reason = _inconclusive(f"the arm failed: {arm.outcome.error}")
@@ -58,6 +59,8 @@ def _judge_cell(
         verdict, reason = read_company(seen, volleys)
     else:
         verdict, reason = _read(seen)
+        if verdict == "stable" and lost is not None:
+            verdict, reason = _inconclusive(f"equal, but only one reference counts; {lost}")
     return CellVerdict(
         arm=arm.plan.name,
         cell=cell.plan.id,

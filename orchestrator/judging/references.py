@@ -18,6 +18,11 @@ class References:
             for cell in arm.cells
             if cell.plan.place != "measured" and cell.plan.id not in voided
         }
+        self._lost = {
+            cell.plan.document: f"its reference {cell.plan.place}: {voided[cell.plan.id]}"
+            for cell in reversed(arm.cells)  # the first one lost is the one told
+            if cell.plan.place != "measured" and cell.plan.id in voided
+        }
         self.letters: dict[str, VariantLetters] = {}
         documents = dict.fromkeys(cell.plan.document for cell in arm.cells)
         self.disagreements = tuple(
@@ -34,6 +39,13 @@ class References:
     def of(self, document: str, place: Place) -> tuple[Repeat, ...] | None:
         """Its answers; `None` when there is no such cell, or when it is evidence of nothing."""
         return self._cells.get((document, place))
+
+    def lost(self, document: str) -> str | None:
+        """Why a reference that was planned is evidence of nothing; `None` when none is lost.
+
+        One that is left cannot show that nothing moved between the two (1).
+        """
+        return self._lost.get(document)
 
     def letters_of(self, document: str) -> VariantLetters:
         """The letters that all cells of a document share on this start."""

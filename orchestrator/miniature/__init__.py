@@ -11,8 +11,8 @@ It imports nothing of the orchestrator, which starts it as any other server:
 `python -m orchestrator.miniature --port 8000`. The modules, in the order of the data:
 
 settings → service → protocol → worker → engine → scheduler → cache → model (linear_attention,
-full_attention, weights, arithmetic) → sampling → answers; beside them log, metrics, oracle, faults
-and tampering.
+full_attention, weights, arithmetic) → sampling → answers; beside them log, metrics, oracle, faults,
+tampering and transport.
 """
 
 LABEL = "MINIATURE: not vLLM"

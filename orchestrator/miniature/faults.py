@@ -49,11 +49,22 @@ IN_ANSWER = {
     "cached-null": "cached_tokens is null",
     "cached-absent": "the details of the prompt's tokens are absent",
     "cached-too-large": "cached_tokens is the length of the prompt",
+    "cached-negative": "cached_tokens is -32",
+    "wrong-model": "the answer names another model",
 }
 """What happens to the answer."""
 
+IN_TRANSPORT = {
+    "html": "the body is a page of HTML, with status 200",
+    "status": "the answer is an error with the HTTP status VALUE",
+    "redirect": "the answer sends the client to another path (307)",
+    "huge": "VALUE MiB of blanks follow the body",
+    "cut-off": "the connection is closed in the middle of the body",
+}
+"""What happens to an answer in one piece on its way."""
+
 _ENTRY = re.compile(r"(?P<name>[a-z0-9-]+)(?:=(?P<value>[0-9.]+))?(?:@(?P<ordinal>[0-9]+))?")
-_VALUED = {"slow-start", "log-flood", "drip"}
+_VALUED = {"slow-start", "log-flood", "drip", "status", "huge"}
 
 
 class FaultError(ValueError):
@@ -80,7 +91,7 @@ def parse(text: str) -> tuple[Fault, ...]:
 
 def _parse_entry(entry: str) -> Fault:
     match = _ENTRY.fullmatch(entry)
-    known = AT_START.keys() | AT_REQUEST.keys() | IN_ANSWER.keys()
+    known = AT_START.keys() | AT_REQUEST.keys() | IN_ANSWER.keys() | IN_TRANSPORT.keys()
     if match is None or match["name"] not in known:
         raise FaultError(f"{entry!r} is no fault; there are: {', '.join(sorted(known))}")
     if (match["value"] is not None) != (match["name"] in _VALUED):

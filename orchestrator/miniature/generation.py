@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 from starlette.requests import Request as HttpRequest
 from starlette.responses import Response, StreamingResponse
 
-from . import tampering
+from . import tampering, transport
 from .answers import Answer, Json, Naming, chat, completion
 from .faults import Faults
 from .log import log_api
@@ -96,9 +96,7 @@ class Generation:
         encoded = tampering.change_bytes(
             encode(tampering.change_answer(whole, job.faults)), job.faults
         )
-        if (pause_s := job.faults.get("drip")) is not None:
-            return StreamingResponse(_drip(encoded, pause_s), media_type="application/json")
-        return Response(encoded, media_type="application/json")
+        return transport.response(encoded, job.faults)
 
     def _job(self, kind: _Kind, body: CompletionBody | ChatBody, wish: Wish) -> _Job:
         faults = self._faults.for_request(self._received)
@@ -204,12 +202,6 @@ def _event(data: bytes) -> bytes:
 def _engine_error(error: EngineDeadError) -> Json:
     status = HTTPStatus.INTERNAL_SERVER_ERROR
     return RefusedError(str(error), kind="InternalServerError", status=status).body
-
-
-async def _drip(body: bytes, pause_s: float) -> AsyncIterator[bytes]:
-    for piece in tampering.pieces(body):
-        yield piece
-        await asyncio.sleep(pause_s)
 
 
 async def _unless_client_leaves(request: HttpRequest, work: Awaitable[None]) -> None:

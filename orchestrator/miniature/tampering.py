@@ -13,9 +13,6 @@ from .requests import Candidate, Generated, Wish
 Wanted = Mapping[str, float | None]
 """Faults that are on for this answer, with their values."""
 
-PIECES = 10
-"""Of a body that drips."""
-
 _FLOOR = -9999.0
 """vLLM's stand-in for minus infinity, which JSON cannot hold."""
 
@@ -55,6 +52,8 @@ def change_answer(answer: dict[str, Any], wanted: Wanted) -> dict[str, Any]:
     """Change what stands around the tokens."""
     if "wrong-json" in wanted:
         return {"object": answer["object"], "choices": "none today"}
+    if "wrong-model" in wanted:
+        answer["model"] = "another-model"
     usage = answer.get("usage")
     if usage is not None:
         _change_usage(usage, wanted)
@@ -74,6 +73,8 @@ def _change_usage(usage: dict[str, Any], wanted: Wanted) -> None:
         details["cached_tokens"] = None
     if "cached-too-large" in wanted:
         details["cached_tokens"] = usage["prompt_tokens"]
+    if "cached-negative" in wanted:
+        details["cached_tokens"] = -32
     if "cached-absent" in wanted:
         usage["prompt_tokens_details"] = None
 
@@ -81,9 +82,3 @@ def _change_usage(usage: dict[str, Any], wanted: Wanted) -> None:
 def change_bytes(body: bytes, wanted: Wanted) -> bytes:
     """Cut the body off."""
     return body[: len(body) // 2] if "truncated-json" in wanted else body
-
-
-def pieces(body: bytes) -> list[bytes]:
-    """Cut a body for `drip`."""
-    size = -(-len(body) // PIECES)
-    return [body[start : start + size] for start in range(0, len(body), size)]

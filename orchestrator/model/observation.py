@@ -50,6 +50,8 @@ class Observation:
 
     finish_reason: str | None
     system_fingerprint: str | None
+    model: str | None = None
+    """As the answer names it."""
 
     prompt_token_ids: tuple[int, ...] | None = None
     """As the server rendered a conversation; `None` when the answer does not repeat them."""

@@ -11,7 +11,14 @@ from typing import Any
 import httpx
 import pytest
 
-from orchestrator.miniature.faults import AT_REQUEST, AT_START, IN_ANSWER, FaultError, parse
+from orchestrator.miniature.faults import (
+    AT_REQUEST,
+    AT_START,
+    IN_ANSWER,
+    IN_TRANSPORT,
+    FaultError,
+    parse,
+)
 
 from .servers import ARGUMENTS, RunningServer, started
 
@@ -27,7 +34,7 @@ def test_every_fault_is_documented() -> None:
         )
     )
 
-    assert rows == AT_START | AT_REQUEST | IN_ANSWER
+    assert rows == AT_START | AT_REQUEST | IN_ANSWER | IN_TRANSPORT
 
 
 @pytest.mark.parametrize("text", ["hung", "hang=2", "drip", "hang@first", "slow-start=soon"])
@@ -130,6 +137,7 @@ def test_a_stop_entry_is_appended_to_a_chat(tampering: Tampering) -> None:
 def test_what_the_usage_says_about_the_cache(tampering: Tampering) -> None:
     """Null, absent, impossible."""
     assert cached(tampering.ask("cached-null"))["cached_tokens"] is None  # type: ignore[index]
+    assert cached(tampering.ask("cached-negative"))["cached_tokens"] == -32  # type: ignore[index]
     assert cached(tampering.ask("cached-absent")) is None
     assert cached(tampering.ask("cached-too-large"))["cached_tokens"] == len(PROMPT)  # type: ignore[index]
 
@@ -142,6 +150,23 @@ def test_a_body_that_is_no_answer(tampering: Tampering) -> None:
     with pytest.raises(json.JSONDecodeError):
         half.json()
     assert wrong.json()["choices"] == "none today"
+
+
+def test_an_answer_that_is_none_of_the_api(tampering: Tampering) -> None:
+    """A page, an error, a way elsewhere, another model's: each with its own status."""
+    page, limited, away = (tampering.ask(f) for f in ("html", "status=429", "redirect"))
+
+    assert (page.status_code, page.headers["content-type"][:9]) == (200, "text/html")
+    assert limited.status_code == 429
+    assert (away.status_code, away.headers["location"]) == (307, "/health")
+    assert tampering.ask("wrong-model").json()["model"] == "another-model"
+
+
+def test_a_body_that_is_longer_or_shorter_than_it_should_be(tampering: Tampering) -> None:
+    """A MiB of blanks behind it; the connection closed in its middle."""
+    assert len(tampering.ask("huge=1").content) > 2**20
+    with pytest.raises(httpx.RemoteProtocolError):
+        tampering.ask("cut-off")
 
 
 def test_a_body_that_drips(tampering: Tampering) -> None:

@@ -1,0 +1,178 @@
+"""A run as a user starts it, with one fault in it, and what was seen."""
+
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from tests.conftest import COMMAND, PROJECT
+from tests.faults.actions import MARK, Struck, marked
+from tests.faults.campaign import Combination
+from tests.faults.stages import STAGES, Stage
+
+BASE = {"process": "miniature", "docker": "docker-miniature"}
+EXPERIMENT = ("three-arm", "--quick", "--arm", "contaminated", "--profile", "campaign")
+STAGE_LIMIT_S, RUN_LIMIT_S = 40, 120
+LEAVES_S = 5
+"""How long what a killed orchestrator started may take to notice it."""
+
+PROFILE = """\
+extends = "{base}"
+name = "campaign"
+heartbeat_timeout_s = 3.0
+request_timeout_s = 8.0
+[environment]
+MINIATURE_FAULTS = "{faults}"
+{mark} = "{name}"
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What a run with a fault in it came to."""
+
+    combination: Combination
+    run: Path | None
+    """`None`: it came to no folder."""
+
+    struck: bool
+    """Whether the stage was seen, and the fault put."""
+
+    exit_code: int
+    told: str
+    """Its standard error."""
+
+    left: tuple[str, ...]
+    """Processes and containers that are still there; of a killed run, before `reap`."""
+
+    left_after_reap: tuple[str, ...]
+    duration_s: float
+
+
+@contextmanager
+def played(combination: Combination) -> Iterator[Seen]:
+    """Run it; its folder is there until the block ends."""
+    with ExitStack() as scene:
+        project = scene.enter_context(_project(combination))
+        started_s = time.monotonic()
+        with subprocess.Popen(
+            [*COMMAND, "run", *EXPERIMENT, "--project", project],
+            cwd=PROJECT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+        ) as process:  # fmt: skip
+            struck = _strike(combination, process, project)
+            try:
+                _, told = process.communicate(timeout=RUN_LIMIT_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                _, told = process.communicate()
+        duration_s = time.monotonic() - started_s
+        run = _run_of(project)
+        if combination.fault.needs == "own mount" and struck is not None:
+            scene.callback(subprocess.run, ["umount", "--lazy", str(struck.run)], check=True)
+        for stranger in struck.holds if struck is not None else ():
+            stranger.close()
+        left = _left(combination, project)
+        if process.returncode == -9:  # nobody was there to stop what it had started
+            subprocess.run(
+                [*COMMAND, "reap", "--project", project], capture_output=True, check=False
+            )
+        yield Seen(
+            combination=combination,
+            run=run,
+            struck=combination.fault.act is None or struck is not None,
+            exit_code=process.returncode,
+            told=told.decode("utf-8", "replace"),
+            left=left,
+            left_after_reap=_left(combination, project),
+            duration_s=duration_s,
+        )
+
+
+@contextmanager
+def _project(combination: Combination) -> Iterator[Path]:
+    with ExitStack() as kept:
+        folder = Path(kept.enter_context(tempfile.TemporaryDirectory(prefix="vllm-arms-fault-")))
+        if combination.fault.needs == "small disk":
+            subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", folder], check=True)
+            kept.callback(subprocess.run, ["umount", "--lazy", str(folder)], check=True)
+        for name in ("arms", "launch_profiles"):
+            shutil.copytree(PROJECT / name, folder / name)
+        profile = PROFILE.format(
+            base=BASE[combination.runtime],
+            faults=combination.server_faults,
+            mark=MARK,
+            name=combination.name,
+        )
+        (folder / "launch_profiles" / "campaign.toml").write_text(profile, encoding="utf-8")
+        yield folder
+
+
+def _strike(
+    combination: Combination, process: subprocess.Popen[bytes], project: Path
+) -> Struck | None:
+    """Wait for the stage and let the fault happen; `None` when it did not come to that."""
+    act = combination.fault.act
+    if act is None:
+        return None
+    stage, until_s = STAGES[combination.stage], time.monotonic() + STAGE_LIMIT_S
+    while time.monotonic() < until_s and process.poll() is None:
+        run = _run_of(project)
+        if run is not None and _reached(stage, run):
+            struck = Struck(process=process, run=run, name=combination.name)
+            act(struck)
+            return struck
+        time.sleep(0.002)
+    return None
+
+
+def _reached(stage: Stage, run: Path) -> bool:
+    with suppress(FileNotFoundError):
+        return stage.reached(run)
+    return False
+
+
+def _run_of(project: Path) -> Path | None:
+    return next(iter(sorted((project / "runs" / "three-arm").glob("*-*"))), None)
+
+
+def _left(combination: Combination, project: Path) -> tuple[str, ...]:
+    """What is of this run and still there, after the time that a dead one's servers may take."""
+    until_s = time.monotonic() + LEAVES_S
+    left = _leftovers(combination, project)
+    while left and time.monotonic() < until_s:
+        time.sleep(0.1)
+        left = _leftovers(combination, project)
+    return left
+
+
+def _leftovers(combination: Combination, project: Path) -> tuple[str, ...]:
+    processes = []
+    for process in marked(combination.name):
+        with suppress(psutil.Error):
+            processes.append(f"process {process.name()}")
+    halves = [f"half a file {path.name}" for path in project.glob("runs/**/*.partial")]
+    return (*processes, *_containers(combination), *halves)
+
+
+def _containers(combination: Combination) -> list[str]:
+    if combination.runtime == "process":
+        return []
+    listed = subprocess.run(
+        ["docker", "ps", "--all", "--quiet", "--filter", "label=vllm-arms.owner"],
+        capture_output=True, text=True, check=True,
+    ).stdout.split()  # fmt: skip
+    found = []
+    for container in listed:
+        shown = subprocess.run(
+            ["docker", "inspect", "--format", "{{.Config.Env}}", container],
+            capture_output=True, text=True, check=False,
+        ).stdout  # fmt: skip
+        if f"{MARK}={combination.name}" in shown:
+            found.append(f"container {container}")
+    return found
