@@ -9,6 +9,7 @@ import docker
 
 from orchestrator.adapters.docker_engine import docker_engine
 from orchestrator.adapters.docker_server import running_container
+from orchestrator.adapters.engine_place import engine_place
 from orchestrator.adapters.ownership import this_process
 from orchestrator.adapters.process_server import running_process
 from orchestrator.adapters.provenance import arm_provenance
@@ -49,16 +50,22 @@ def write_launch(store: RunStore, arm: ArmPlan, engine: EngineFiles) -> None:
     changed = () if overlay is None else overlay.provenance.files
     provenance = arm_provenance(
         arm.launch,
-        None if model_dir is None else Path(model_dir),
+        None if model_dir is None or _is_there(arm.launch) else Path(model_dir),
         {file.file: file.sha256_after for file in changed},
     )
     store.write(f"arms/{arm.name}/provenance.json", provenance)
+
+
+def _is_there(launch: LaunchPlan) -> bool:
+    """Whether the server's folders are another machine's."""
+    return launch.container is not None and engine_place() is not None
 
 
 def _in_container(client: docker.DockerClient, arm: str, store: RunStore) -> Runtime:
     return partial(
         running_container,
         client=client,
+        place=engine_place(),
         labels=ContainerLabels(
             role="server",
             owner=this_process(),
