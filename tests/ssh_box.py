@@ -1,4 +1,4 @@
-"""An SSH server of a test's own on 127.0.0.1, with keys of its own, and the `ssh` that reaches it."""
+"""An SSH server of a test's own on 127.0.0.1, and the `ssh` that has the key to it."""
 
 import shutil
 import socket
@@ -25,10 +25,12 @@ class SshBox:
     def start(self) -> None:
         """Listen, until `stop`."""
         assert SSHD is not None
-        self._process = subprocess.Popen(
-            [SSHD, "-D", "-e", "-f", str(self.folder / "sshd_config")],
-            stdin=subprocess.DEVNULL, stderr=(self.folder / "sshd.log").open("ab"),
-        )  # fmt: skip
+        with (self.folder / "sshd.log").open("ab") as said:
+            self._process = subprocess.Popen(
+                [SSHD, "-D", "-e", "-f", str(self.folder / "sshd_config")],
+                stdin=subprocess.DEVNULL,
+                stderr=said,
+            )
         deadline_s = time.monotonic() + 10
         while time.monotonic() < deadline_s:
             with socket.socket() as probe:

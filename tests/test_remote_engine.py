@@ -3,9 +3,7 @@
 import json
 import os
 import signal
-import ssl
 import subprocess
-import time
 from collections.abc import Iterator
 from getpass import getuser
 from pathlib import Path
@@ -14,15 +12,15 @@ from urllib.request import urlopen
 import docker
 import pytest
 
+from orchestrator.adapters.definition_files import Definitions
 from orchestrator.adapters.docker_engine import docker_engine
-from orchestrator.adapters.docker_server import running_container
 from orchestrator.adapters.engine_place import engine_place
 from orchestrator.adapters.process_server import free_port
 from orchestrator.cli.containers import container_files
-from orchestrator.adapters.definition_files import Definitions
 from orchestrator.errors import DefinitionError, HostError, ServerDiedError
+from orchestrator.model.profile import DockerProfile
 from orchestrator.model.verdict import RunVerdict
-from tests.conftest import IN_CI, PROJECT, newest_run
+from tests.conftest import COMMAND, IN_CI, PROJECT, newest_run
 from tests.container_servers import ANSWERING, ContainerServers
 from tests.ssh_box import SSHD, SshBox, ssh_box
 from tests.test_docker_runs import built, left, run
@@ -50,7 +48,24 @@ def far_servers(
     """Trivial servers on the engine behind the box."""
     assert docker_client.ping()
     with docker_engine() as client:
-        yield ContainerServers(client, base_image, tmp_path, f"remote/{box.port}")
+        yield ContainerServers(
+            client, base_image, tmp_path, f"remote/{box.port}", place=engine_place()
+        )
+
+
+_COMMAND_LIMIT_S = 120
+
+
+def _connect() -> None:
+    with docker_engine():
+        pass
+
+
+def _called(project: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*COMMAND, *arguments, "--project", str(project)],
+        capture_output=True, text=True, timeout=_COMMAND_LIMIT_S, check=False,
+    )  # fmt: skip
 
 
 def test_three_arms_run_on_an_engine_behind_ssh(
@@ -71,7 +86,7 @@ def test_three_arms_run_on_an_engine_behind_ssh(
         assert not told["HostConfig"].get("Mounts")
         assert told["Mounts"] == []
         assert b"MINIATURE: not vLLM" in store.log(arm.arm)
-        assert not store.has(f"arms/{arm.arm}/memory.jsonl"), "this machine's memory says nothing"
+        assert store.memory(arm.arm)
     assert left(docker_client, project) == []
     assert eventually(lambda: box.clients() == [])
 
@@ -81,7 +96,7 @@ def test_a_port_of_this_machine_leads_to_one_that_the_engine_chose(
 ) -> None:
     """The two ports differ, and the server knows that the tunnel's is its own."""
     port = free_port()
-    with _far(far_servers, port) as server:
+    with far_servers.start(far_servers.launch(ANSWERING), port=port) as server:
         assert eventually(lambda: "up" in far_servers.log)
         with urlopen(f"http://127.0.0.1:{port}/", timeout=5) as answer:
             assert answer.read() == b"here"
@@ -95,15 +110,15 @@ def test_a_tunnel_that_ends_in_the_middle_ends_the_arm_and_leaves_nothing(
     far_servers: ContainerServers, box: SshBox
 ) -> None:
     """Every ssh is killed: a sentence says so, and the reopened tunnel takes the container down."""
-    with (
-        pytest.raises(ServerDiedError, match=r"SSH tunnel to .*127\.0\.0\.1 ended|engine went away"),
-        _far(far_servers, free_port()) as server,
-    ):
+    with far_servers.start(far_servers.launch(ANSWERING)) as server:
         assert eventually(lambda: "up" in far_servers.log)
         for pid in box.clients():
             os.kill(pid, signal.SIGKILL)
         assert server.wait_for_exit(10)
-        server.check_alive()
+        with pytest.raises(
+            ServerDiedError, match=r"SSH tunnel to .* ended|Docker Engine went away"
+        ):
+            server.check_alive()
     assert far_servers.left() == []
     assert far_servers.inspections
 
@@ -115,7 +130,7 @@ def test_a_box_that_stays_away_is_named_and_reaped_when_it_is_back(
     built(docker_client, "miniature", base_image)
     command = ["run", "three-arm", "--quick", "--profile", "docker-miniature"]
     process = subprocess.Popen(
-        [*_COMMAND, *command, "--project", str(project)],
+        [*COMMAND, *command, "--project", str(project)],
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     assert eventually(lambda: left(docker_client, project) != [], limit_s=60)
@@ -181,8 +196,9 @@ def test_a_model_that_was_prepared_here_is_refused_for_an_engine_elsewhere(
     monkeypatch.setenv("DOCKER_HOST", "ssh://user@127.0.0.1:1")
     definitions = Definitions(PROJECT)
     profile = definitions.profile("docker-vllm-cpu-tiny-hybrid")
+    assert isinstance(profile, DockerProfile)
 
-    with pytest.raises(DefinitionError, match='the engine is on another.*model.kind = "own"'):
+    with pytest.raises(DefinitionError, match=r'the engine is on another.*model\.kind = "own"'):
         container_files(definitions, profile, None)
 
 

@@ -87,14 +87,15 @@ def port_tunnel(
     finally:
         closing.set()
         tunnel.end()
-        watching.join(_END_LIMIT_S)
+        watching.join()
+        tunnel.close()
 
 
 def told_there(place: SshPlace, command: str, *, limit_s: float) -> str | None:
     """What a command says on the other machine; `None` when it fails or is not there."""
     try:
         done = subprocess.run(
-            [*_ssh(place), command],
+            ssh_command(place, command),
             stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=limit_s, check=True,
         )  # fmt: skip
     except (OSError, subprocess.SubprocessError):
@@ -107,26 +108,28 @@ class _Tunnel:
 
     def __init__(self, place: SshPlace, forward: str) -> None:
         self._place = place
-        self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `wait`
+        self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `close`
         try:
             self._process = subprocess.Popen(
-                [*_ssh(place, "-L", forward), f"echo '{_UP.decode()}' && exec cat >/dev/null"],
+                ssh_command(place, f"echo '{_UP.decode()}' && exec cat >/dev/null", "-L", forward),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=self._errors,
                 start_new_session=True,  # Ctrl-C reaches us alone, and we still need the tunnel
             )
         except OSError as error:
+            self._errors.close()
             raise HostError(f"ssh cannot be started: {error}; is openssh-client there?") from error
         try:
             up = any(line.strip() == _UP for line in self._process.stdout or ())
         except BaseException:  # a signal while we wait
             self.end()
+            self.close()
             raise
         if not up:
-            raise HostError(
-                f"{self.wait()}; `ssh {place.destination} true` must work without a question"
-            )
+            told = self.wait()
+            self.close()
+            raise HostError(f"{told}; `ssh {place.destination} true` must work without a question")
 
     def wait(self) -> str:
         """Sleep until it has ended; what it said at the end."""
@@ -144,7 +147,10 @@ class _Tunnel:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-        for pipe in (self._process.stdin, self._process.stdout):
+
+    def close(self) -> None:
+        """Close what is left of one that has ended, once nobody waits for it any more."""
+        for pipe in (self._process.stdin, self._process.stdout, self._errors):
             if pipe is not None:
                 pipe.close()
 
@@ -162,26 +168,33 @@ class _KeptTunnel:
     def close(self) -> None:
         """End it for good."""
         self._closing.set()
-        self._tunnel.end()
-        self._keeping.join()
-        self._tunnel.end()  # one that was being opened meanwhile
+        while self._keeping.is_alive():  # and may have opened another one meanwhile
+            self._tunnel.end()
+            self._keeping.join(0.1)
 
     def _keep(self) -> None:
-        told = self._tunnel.wait()
+        opened = True
+        while opened:
+            told = self._tunnel.wait()
+            self._tunnel.close()
+            opened = self._opened_again(told)
+
+    def _opened_again(self, told: str) -> bool:
         while not self._closing.is_set():
             log.warning("tunnel.ended", told=told)
-            self._tunnel.end()  # its pipes
             try:
                 self._tunnel = _Tunnel(self._place, self._forward)
             except HostError as error:
                 told = str(error)
                 self._closing.wait(_AGAIN_S)
-                continue
-            log.info("tunnel.opened_again")
-            told = self._tunnel.wait()
+            else:
+                log.info("tunnel.opened_again")
+                return True
+        return False
 
 
-def _ssh(place: SshPlace, *options: str) -> list[str]:
+def ssh_command(place: SshPlace, command: str, *options: str) -> list[str]:
+    """The words that run a command there, and never ask anything."""
     settings = [part for name, value in _OPTIONS.items() for part in ("-o", f"{name}={value}")]
     port = [] if place.port is None else ["-p", str(place.port)]
-    return ["ssh", "-T", *settings, *options, *port, "--", place.destination]
+    return ["ssh", "-T", *settings, *options, *port, "--", place.destination, command]
