@@ -1,7 +1,8 @@
 """Tunnels to the engine's machine, each a child process: the system's `ssh`.
 
 The remote end of each is a `cat` that reads what we never write: when we end, in whatever way, its
-input ends, and with it the tunnel. Nothing is ever asked (BatchMode), so what works here works in a
+input ends, and with it the whole connection: ssh by itself would wait for every forwarded one, and
+the engine keeps that of a container's output for as long as there is the container. Nothing is ever asked (BatchMode), so what works here works in a
 nightly; keys, agents, jump hosts and host keys are ssh's own business (docs/decisions/0014).
 """
 
@@ -31,6 +32,9 @@ _OPTIONS = {
 }
 
 _UP = b"vllm-arms: the tunnel is up"
+
+_REMOTE = f"echo '{_UP.decode()}' && cat >/dev/null; kill $PPID"
+"""The parent is sshd's process for this connection."""
 
 _END_LIMIT_S = 5.0
 
@@ -111,7 +115,7 @@ class _Tunnel:
         self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `close`
         try:
             self._process = subprocess.Popen(
-                ssh_command(place, f"echo '{_UP.decode()}' && exec cat >/dev/null", "-L", forward),
+                ssh_command(place, _REMOTE, "-L", forward),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=self._errors,
