@@ -283,10 +283,11 @@ def _removal(plan: Plan, verdict: RunVerdict, stored: StoredRun) -> Removal | No
     arms = {arm.arm: arm for arm in verdict.arms}
     overlaid = [(arm.patch, _overlaid(arms[arm.name], stored)) for arm in plan.arms if arm.patch]
     patched = next((arm for patch, arm in overlaid if patch != SHAM and arm is not None), None)
-    if patched is None or plan.control is None:
+    if patched is None:
         return None
     sham = next((arm for patch, arm in overlaid if patch == SHAM), None)
-    return judge_removal(arms.get(plan.control), patched, sham)
+    control = None if plan.control is None else arms.get(plan.control)
+    return judge_removal(control, patched, sham)
 
 
 def _overlaid(verdict: ArmVerdict, stored: StoredRun) -> OverlaidArm | None:

@@ -10,6 +10,7 @@ from tokenizers import Tokenizer
 
 from orchestrator.adapters.definition_files import Definitions
 from orchestrator.errors import DefinitionError
+from orchestrator.model.profile import ProcessProfile
 from orchestrator.scoring.reading import canonical
 from tests.conftest import PROJECT
 
@@ -244,3 +245,33 @@ def test_the_shipped_suite_has_fifty_items_in_three_languages() -> None:
         for field in item.fields.values():
             assert field.written in document.text
             assert canonical(field.written, field.kind, document.language) == field.value
+
+
+def test_a_profile_that_extends_another_has_its_keys_where_it_has_none(tmp_path: Path) -> None:
+    """Of a table, key by key; a table of another kind stands in its place, whole."""
+    project = tmp_path / "project"
+    shutil.copytree(PROJECT / "launch_profiles", project / "launch_profiles")
+    profile = project / "launch_profiles" / "mine.toml"
+    profile.write_text(
+        'extends = "vllm-cpu-tiny-hybrid"\nname = "mine"\n[environment]\nOMP_NUM_THREADS = "1"\n'
+        '[interpreter]\nkind = "found"\npython = "python3"\nrecipe = "vllm-cpu"\n'
+    )
+    base = Definitions(project).profile("vllm-cpu-tiny-hybrid")
+
+    read = Definitions(project).profile("mine")
+
+    assert read.args == base.args
+    assert read.environment == {**base.environment, "OMP_NUM_THREADS": "1"}
+    assert isinstance(read, ProcessProfile)
+    assert read.interpreter.kind == "found"
+
+
+def test_a_profile_that_extends_itself_is_refused(tmp_path: Path) -> None:
+    """By whatever way round."""
+    folder = tmp_path / "launch_profiles"
+    folder.mkdir()
+    (folder / "one.toml").write_text('extends = "two"\nname = "one"\n')
+    (folder / "two.toml").write_text('extends = "one"\nname = "two"\n')
+
+    with pytest.raises(DefinitionError, match=r"one\.toml: extends: leads back to itself"):
+        Definitions(tmp_path).profile("one")

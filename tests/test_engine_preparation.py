@@ -11,6 +11,7 @@ import pytest
 from orchestrator.adapters.engine_preparation import (
     PreparedEngine,
     default_cache,
+    found,
     located,
     prepare,
     requirements,
@@ -283,3 +284,64 @@ def test_the_model_has_an_mtp_head_and_the_trained_tokenizer(engine: PreparedEng
     assert config["vocab_size"] == load_recipe(RECIPE).vocabulary_size
     model_s_own = (engine.model_dir / "tokenizer.json").read_text()
     assert model_s_own == engine.tokenizer_file.read_text()
+
+
+def test_of_an_engine_that_is_found_only_the_model_and_the_tokenizer_are_ours(
+    recipe: Path, documents: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its interpreter is looked for on PATH, and finds its packages where ours would."""
+    program = tmp_path / "bin" / "python-with-vllm"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(program.parent))
+    monkeypatch.setenv("PYTHONPATH", "/somewhere/vllm")
+    cache = tmp_path / "cache"
+
+    engine = found(recipe, documents, cache, python="python-with-vllm", model="tiny-hybrid-deep")
+
+    assert engine.python == program
+    assert engine.environment == {"PYTHONPATH": "/somewhere/vllm"}
+    assert engine.model_dir.parent == cache
+    assert engine.model_dir.name.startswith("tiny-hybrid-deep-")
+    assert engine.tokenizer_file.is_file()
+    monkeypatch.setenv("PYTHONPATH", "/elsewhere")
+    moved = found(recipe, documents, cache, python="python-with-vllm", model="tiny-hybrid-deep")
+    assert moved.model_dir != engine.model_dir  # another torch may draw other numbers
+
+
+def test_an_interpreter_that_is_not_there_is_named(
+    recipe: Path, documents: Path, tmp_path: Path
+) -> None:
+    """Before anything is made."""
+    cache = tmp_path / "cache"
+
+    with pytest.raises(HostError, match="no-such-python is no program here"):
+        found(recipe, documents, cache, python="no-such-python", model="tiny-hybrid")
+    assert not cache.exists()
+
+
+@pytest.mark.vllm
+def test_the_models_are_three_of_one_tokenizer(engine: PreparedEngine, tmp_path: Path) -> None:
+    """In the agreeing one the head sees the embedding alone; the deep one has twice the layers."""
+    maker = RECIPE / "make_model.py"
+    layers = {}
+    for name in ("tiny-hybrid-agreeing", "tiny-hybrid-deep"):
+        command = [engine.python, maker, engine.tokenizer_file, tmp_path / name, "--model", name]
+        subprocess.run(command, check=True, capture_output=True)
+        config = json.loads((tmp_path / name / "config.json").read_text())
+        layers[name] = config["num_hidden_layers"]
+        assert config["layer_types"][-1] == "full_attention"
+    look = (
+        "import sys; from safetensors import safe_open\n"
+        "weight = safe_open(sys.argv[1], 'pt').get_tensor('mtp.fc.weight')\n"
+        "size = weight.shape[0]\n"
+        "print(bool(weight[:, size:].any()), bool(weight[:, :size].diagonal().all()))"
+    )
+    file = tmp_path / "tiny-hybrid-agreeing" / "model.safetensors"
+    told = subprocess.run(
+        [engine.python, "-c", look, file], check=True, capture_output=True, text=True
+    ).stdout
+
+    assert layers == {"tiny-hybrid-agreeing": 4, "tiny-hybrid-deep": 8}
+    assert told.split() == ["False", "True"]

@@ -5,14 +5,18 @@ import threading
 import time
 from pathlib import Path
 
+import docker
 import psutil
 import pytest
 
 from orchestrator.adapters.host_account import accounted_host, drop_page_cache
 from orchestrator.adapters.kernel_log import KERNEL_LOG, kernel_log
-from orchestrator.errors import HostError, ServerDiedError
+from orchestrator.adapters.memory_watchdog import killed_when_memory_is_low
+from orchestrator.adapters.server_container import ServerContainer
+from orchestrator.errors import HostError, LowMemoryError, ServerDiedError
 from orchestrator.model.host import HostAccount
 from orchestrator.model.host_limits import HostLimits
+from tests.container_servers import ANSWERING, ContainerServers
 
 MIB = 2**20
 TIB = 2**40
@@ -143,3 +147,27 @@ def test_a_kernel_log_that_is_not_there_is_unknown_and_not_empty(tmp_path: Path)
     """As on a machine that does not give it to us."""
     with kernel_log(str(tmp_path / "kmsg")) as log:
         assert log.counts() is None
+
+
+def test_the_watchdog_kills_a_container_as_it_kills_a_process(
+    docker_client: docker.DockerClient, base_image: str, tmp_path: Path
+) -> None:
+    """The same error, and nothing of the container stays but its log."""
+    servers = ContainerServers(docker_client, base_image, tmp_path, f"watchdog-{os.getpid()}")
+    floor = 2 * psutil.virtual_memory().total
+
+    with (
+        pytest.raises(LowMemoryError, match="killed before the machine ran out of memory"),
+        servers.start(servers.launch(ANSWERING)) as server,
+        killed_when_memory_is_low(server.kill, floor),
+    ):
+        _until_it_ends(server)
+
+    assert servers.left() == []
+    assert "SIGKILL" in server.how_it_ended()
+
+
+def _until_it_ends(server: ServerContainer) -> None:
+    """As whoever asks a server finds out."""
+    assert server.wait_for_exit(30)
+    server.check_alive()

@@ -113,10 +113,12 @@ class Definitions:
         values = self._extended(base_path, [*extending, path])
         for key, value in own.items():
             inherited = values.get(key)
-            if isinstance(inherited, dict) and isinstance(value, dict):
-                values[key] = {**inherited, **value}
-            else:
+            if not isinstance(inherited, dict) or not isinstance(value, dict):
                 values[key] = value
+            elif value.get("kind", inherited.get("kind")) != inherited.get("kind"):
+                values[key] = value  # of another kind, with other keys
+            else:
+                values[key] = {**inherited, **value}
         return values
 
     def documents(self, experiment: Experiment) -> dict[str, Document]:

@@ -13,7 +13,8 @@ from tests.truth.witnessed import WitnessedRun
 
 ANSWERS: tuple[Answers, ...] = get_args(Answers)
 BITS: tuple[Bits, ...] = get_args(Bits)
-WORDS: tuple[Word, ...] = get_args(Word)
+WORDS: tuple[Word, ...] = ("stable", "diverged", "inconclusive")
+"""Of cells that are asked one at a time; volleys have words of their own."""
 
 
 @dataclass
