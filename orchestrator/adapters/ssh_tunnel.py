@@ -2,8 +2,10 @@
 
 The remote end of each is a `cat` that reads what we never write: when we end, in whatever way, its
 input ends, and with it the whole connection: ssh by itself would wait for every forwarded one, and
-the engine keeps that of a container's output for as long as there is the container. Nothing is ever asked (BatchMode), so what works here works in a
-nightly; keys, agents, jump hosts and host keys are ssh's own business (docs/decisions/0014).
+the engine keeps that of a container's output for as long as there is the container.
+
+Nothing is ever asked (BatchMode), so what works here works in a nightly; keys, agents, jump hosts
+and host keys are ssh's own business (docs/decisions/0014).
 """
 
 import subprocess
