@@ -25,6 +25,7 @@ from tests.container_servers import ANSWERING, ContainerServers
 from tests.ssh_box import SSHD, SshBox, ssh_box
 from tests.test_docker_runs import built, left, run
 from tests.test_process_server import eventually
+from tests.tls_door import make_certificates, tls_door
 
 
 @pytest.fixture
@@ -236,3 +237,64 @@ def test_the_places_of_an_address_are_told_apart() -> None:
     assert (short.destination, short.port, short.socket) == ("box", None, "/var/run/docker.sock")
     assert engine_place({"DOCKER_HOST": "unix:///var/run/docker.sock"}) is None
     assert engine_place({}) is None
+
+
+@pytest.mark.usefixtures("box")
+def test_an_engine_behind_tls_is_used_with_its_port_by_ssh(
+    docker_client: docker.DockerClient,
+    base_image: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The engine by tcp with certificates, the server's port by VLLM_ARMS_SSH; nothing is left."""
+    assert docker_client.ping()
+    address = os.environ["DOCKER_HOST"].removeprefix("ssh://")
+    make_certificates(tmp_path / "certificates")
+    door = free_port()
+    monkeypatch.setenv("DOCKER_HOST", f"tcp://127.0.0.1:{door}")
+    monkeypatch.setenv("DOCKER_TLS_VERIFY", "1")
+    monkeypatch.delenv("REQUESTS_CA_BUNDLE", raising=False)  # would take the place of our CA
+    monkeypatch.delenv("CURL_CA_BUNDLE", raising=False)
+    monkeypatch.setenv("DOCKER_CERT_PATH", str(tmp_path / "certificates"))
+    monkeypatch.setenv("VLLM_ARMS_SSH", f"ssh://{address.partition('/')[0]}")
+    port = free_port()
+
+    with (
+        tls_door(tmp_path / "certificates", door, f"/{address.partition('/')[2]}"),
+        docker_engine() as client,
+    ):
+        servers = ContainerServers(
+            client, base_image, tmp_path, f"tls/{door}", place=engine_place()
+        )
+        with servers.start(servers.launch(ANSWERING), port=port) as server:
+            assert eventually(lambda: "up" in servers.log)
+            with urlopen(f"http://127.0.0.1:{port}/", timeout=5) as answer:
+                assert answer.read() == b"here"
+            server.check_port_is_ours(port)
+        assert servers.left() == []
+
+
+def test_an_engine_whose_certificate_is_another_ones_is_refused(
+    docker_client: docker.DockerClient,
+    box: SshBox,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A server that our CA did not sign for gets no request."""
+    assert docker_client.ping()
+    socket = f"/{os.environ['DOCKER_HOST'].removeprefix('ssh://').partition('/')[2]}"
+    for whose in ("ours", "theirs"):
+        make_certificates(tmp_path / whose)
+    door = free_port()
+    monkeypatch.setenv("DOCKER_HOST", f"tcp://127.0.0.1:{door}")
+    monkeypatch.setenv("DOCKER_TLS_VERIFY", "1")
+    monkeypatch.delenv("REQUESTS_CA_BUNDLE", raising=False)  # would take the place of our CA
+    monkeypatch.delenv("CURL_CA_BUNDLE", raising=False)
+    monkeypatch.setenv("DOCKER_CERT_PATH", str(tmp_path / "ours"))
+    monkeypatch.setenv("VLLM_ARMS_SSH", f"ssh://127.0.0.1:{box.port}")
+
+    with (
+        tls_door(tmp_path / "theirs", door, socket),
+        pytest.raises(HostError, match=r"127\.0\.0\.1 does not answer: .*certificate"),
+    ):
+        _connect()
