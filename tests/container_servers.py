@@ -10,6 +10,7 @@ from typing import Any
 import docker
 
 from orchestrator.adapters.docker_server import running_container
+from orchestrator.adapters.engine_place import SshPlace
 from orchestrator.adapters.ownership import this_process
 from orchestrator.adapters.process_server import free_port
 from orchestrator.adapters.server_container import ServerContainer
@@ -33,7 +34,16 @@ ANSWERING = """
 class ContainerServers:
     """Starts such servers, and remembers what was kept of them."""
 
-    def __init__(self, client: docker.DockerClient, image: str, folder: Path, run: str) -> None:
+    def __init__(
+        self,
+        client: docker.DockerClient,
+        image: str,
+        folder: Path,
+        run: str,
+        *,
+        place: SshPlace | None = None,
+    ) -> None:
+        self.place = place
         self.client = client
         self.image = image
         self.log_file = folder / "server.log"
@@ -84,6 +94,7 @@ class ContainerServers:
             client=self.client,
             labels=ContainerLabels(role="server", owner=this_process(), run=self.run, arm="test"),
             keep_inspection=self.keep,
+            place=self.place,
         )
 
 

@@ -71,7 +71,7 @@ def test_an_engine_that_does_not_answer_is_told_in_a_sentence(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Exit 4, and no traceback."""
-    monkeypatch.setenv("DOCKER_HOST", "tcp://127.0.0.1:1")
+    monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere/docker.sock")
 
     with pytest.raises(HostError, match="the Docker Engine does not answer"), docker_engine():
         pytest.fail("there is none")

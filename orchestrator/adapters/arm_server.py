@@ -16,6 +16,7 @@ from orchestrator.adapters.log_tail import LogTail
 from orchestrator.adapters.memory_watchdog import killed_when_memory_is_low
 from orchestrator.adapters.process_server import free_port, running_process
 from orchestrator.adapters.readiness import OnWait, Waiting, wait_until_ready
+from orchestrator.adapters.remote_memory import ReadMemory
 from orchestrator.adapters.running_server import RunningServer, Runtime
 from orchestrator.errors import ProbeError, ServerDiedError
 from orchestrator.metrics import counter_lines, read_metrics
@@ -131,8 +132,11 @@ def running_arm_server(
     on_wait: OnWait,
     hurry: threading.Event,
     runtime: Runtime = running_process,
+    read_there: ReadMemory | None = None,
 ) -> Iterator[tuple[ArmServer, EngineFacts]]:
     """Start an arm's server, wait until it really answers, and stop it when the block is left.
+
+    The server's machine is this one, unless `read_there` reads another's memory.
 
     The order of the end: our connections, SIGTERM, grace, SIGKILL. The log is on disk at every
     moment; it is complete when the block is left.
@@ -146,9 +150,17 @@ def running_arm_server(
         process = cleanup.enter_context(
             runtime(arm.launch, port=port, log_file=log_file, hurry=hurry)
         )
-        cleanup.enter_context(sampled_memory(process.pids, memory_file))
+        cleanup.enter_context(sampled_memory(process.pids, memory_file, read_there=read_there))
         floor_bytes = arm.launch.host.memory_floor_bytes
-        cleanup.enter_context(killed_when_memory_is_low(process.kill, floor_bytes))
+        cleanup.enter_context(
+            killed_when_memory_is_low(process.kill, floor_bytes)
+            if read_there is None
+            else killed_when_memory_is_low(
+                process.kill,
+                floor_bytes,
+                available=lambda: read_there().memory_available_bytes,
+            )
+        )
         heartbeat = _heartbeat(port, arm.launch)
         client = ServerClient(port, timeout_s=arm.launch.request_timeout_s, watch=heartbeat)
         cleanup.callback(client.close)

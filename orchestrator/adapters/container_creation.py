@@ -76,8 +76,19 @@ def create(
     environment: Mapping[str, str],
     labels: Mapping[str, str],
     port: int,
+    published: int,
 ) -> Container:
     """Create a server's container, with our files in it; it is not started.
+
+    Args:
+        client: The engine.
+        name: Of the container.
+        plan: What it is made of.
+        command: In place of the image's own.
+        environment: Over what the image sets.
+        labels: By which it is known to be ours.
+        port: Where the server listens inside.
+        published: The same on 127.0.0.1 of the engine's machine; 0: the engine chooses.
 
     Raises:
         HostError: The engine refuses. If it only does not take the files, the container is there.
@@ -89,7 +100,7 @@ def create(
             entrypoint=list(command),  # in place of the image's own, whose CMD then does not count
             environment=dict(environment),
             labels=dict(labels),
-            ports={f"{port}/tcp": ("127.0.0.1", port)},
+            ports={f"{port}/tcp": ("127.0.0.1", published)},
             mounts=bind_mounts(plan.mounts),
             **ALWAYS,
             **_granted(plan.resources),

@@ -1,16 +1,18 @@
 """The Docker Engine: reached as the Docker command line reaches it, and asked about images.
 
-DOCKER_HOST and the current Docker context name the engine. Nothing is ever pulled: which image a
-run uses must not depend on what a registry holds today.
+DOCKER_HOST names the engine, on this machine or on another (`engine_place`). Nothing is ever
+pulled: which image a run uses must not depend on what a registry holds today.
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 import docker
 import requests
 from docker.errors import APIError, DockerException, ImageNotFound
 
+from orchestrator.adapters.engine_place import SshPlace, engine_place
+from orchestrator.adapters.ssh_tunnel import engine_tunnel
 from orchestrator.errors import DefinitionError, HostError
 from orchestrator.model.container import DigestPin, LocalPin, Platform, TagPin, stated
 from orchestrator.model.provenance import ImageFacts
@@ -27,19 +29,28 @@ def docker_engine() -> Iterator[docker.DockerClient]:
     """A connection to the engine, closed with the block.
 
     Raises:
-        HostError: It does not answer.
+        HostError: It does not answer, or its machine is not reached.
     """
-    try:
-        client = docker.from_env(timeout=int(CALL_LIMIT_S))  # asks for its version
-    except UNREACHABLE as error:
-        raise HostError(
-            f"the Docker Engine does not answer: {error}; is it running, and does DOCKER_HOST or"
-            " the Docker context name it?"
-        ) from error
-    try:
+    with ExitStack() as opened:
+        place = engine_place()
+        try:
+            client = _connected(place, opened)
+        except UNREACHABLE as error:
+            where = "" if place is None else f" on {place.destination}"
+            raise HostError(
+                f"the Docker Engine{where} does not answer: {error}; is it running, and does"
+                " DOCKER_HOST name it?"
+            ) from error
+        opened.callback(client.close)
         yield client
-    finally:
-        client.close()
+
+
+def _connected(place: SshPlace | None, opened: ExitStack) -> docker.DockerClient:
+    """A client, which has asked for the engine's version."""
+    if place is None or place.socket is None:
+        return docker.from_env(timeout=int(CALL_LIMIT_S))
+    address = opened.enter_context(engine_tunnel(place))
+    return docker.DockerClient(base_url=address, timeout=int(CALL_LIMIT_S))
 
 
 def find_image(

@@ -28,13 +28,16 @@ from tenacity import (
 from orchestrator.adapters.container_creation import Creation, create, start
 from orchestrator.adapters.container_log import ContainerLog
 from orchestrator.adapters.docker_engine import UNREACHABLE, said
+from orchestrator.adapters.engine_place import SshPlace
 from orchestrator.adapters.process_server import command_line
 from orchestrator.adapters.server_container import (
     KILL_LIMIT_S,
     ServerContainer,
     already_ended,
     kill,
+    published_port,
 )
+from orchestrator.adapters.ssh_tunnel import port_tunnel
 from orchestrator.errors import HostError, InterruptedRunError
 from orchestrator.model.labels import ContainerLabels, as_labels
 from orchestrator.model.plan import LaunchPlan
@@ -56,6 +59,7 @@ def running_container(
     client: docker.DockerClient,
     labels: ContainerLabels,
     keep_inspection: Callable[[str], None],
+    place: SshPlace | None = None,
 ) -> Iterator[ServerContainer]:
     """Start a server in a container and leave nothing of it behind but its log and inspection.
 
@@ -65,13 +69,15 @@ def running_container(
 
     Args:
         launch: The command, with a container; `{port}` in it becomes `port`.
-        port: Where it listens, inside as well as on 127.0.0.1 outside.
+        port: Where it listens, inside as well as on 127.0.0.1 of this machine.
         log_file: Gets stdout and stderr from the first byte; must not exist. Two files lie beside
             it (`container_log`).
         hurry: Set by a second signal: the grace is over at once.
         client: The engine; a bound argument of what is given on as a `Runtime`.
         labels: Likewise; by which the container is known to be ours.
         keep_inspection: Likewise; gets `docker inspect` as JSON, without secrets.
+        place: Likewise; the engine's machine, where it is not this one. There the engine chooses a
+            port, and `port` leads to it through an SSH tunnel.
 
     Raises:
         HostError: The engine refuses, or the container could not be removed.
@@ -79,7 +85,10 @@ def running_container(
     """
     way_down = _WayDown()
     with ExitStack() as cleanup:
-        creation = Creation(client, lambda name: _create(client, name, launch, port, labels))
+        published = port if place is None else 0
+        creation = Creation(
+            client, lambda name: _create(client, name, launch, port, published, labels)
+        )
         cleanup.callback(way_down.attempt, creation.undo)
         cleanup.callback(way_down.attempt, _wait_for_engine, client, hurry)
         container = creation.container()
@@ -90,9 +99,14 @@ def running_container(
         cleanup.callback(way_down.attempt, kill, container)  # whatever became of `_stop`
         cleanup.callback(way_down.attempt, _wait_for_engine, client, hurry)
         start(container, port)
-        server = ServerContainer(container)
+        at = published or published_port(container, port)
+        server = ServerContainer(container, at)
         cleanup.callback(way_down.attempt, _stop, server, container, launch.stop.grace_s, hurry)
         container_log.on_failure(server.unwritable_log)
+        if place is not None and at is not None:
+            cleanup.enter_context(
+                port_tunnel(place, port=port, port_there=at, on_end=server.unreachable)
+            )
         log.info("server.started", container=container.short_id, port=port)
         yield server
     way_down.complain()
@@ -132,6 +146,7 @@ def _create(
     name: str,
     launch: LaunchPlan,
     port: int,
+    published: int,
     labels: ContainerLabels,
 ) -> Container:
     if launch.container is None:
@@ -144,6 +159,7 @@ def _create(
         environment=launch.environment,
         labels=as_labels(labels),
         port=port,
+        published=published,
     )
 
 

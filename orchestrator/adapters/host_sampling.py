@@ -10,14 +10,14 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from shutil import which
 
 import psutil
 import structlog
 
-from orchestrator.model.host import MemorySample
+from orchestrator.model.host import MemoryReading, MemorySample
 
 log = structlog.get_logger()
 
@@ -35,7 +35,11 @@ _END_LIMIT_S = 5.0
 
 @contextmanager
 def sampled_memory(
-    pids: Callable[[], Iterable[int]], path: Path, *, interval_s: float = INTERVAL_S
+    pids: Callable[[], Iterable[int]],
+    path: Path,
+    *,
+    read_there: Callable[[], MemoryReading] | None = None,
+    interval_s: float = INTERVAL_S,
 ) -> Iterator[None]:
     """Sample from another thread until the block is left, once at either end of it.
 
@@ -45,13 +49,15 @@ def sampled_memory(
     Args:
         pids: The server's living processes.
         path: Gets one `MemorySample` a line; must not exist.
+        read_there: Reads the server's machine, where it is not this one.
         interval_s: From the end of one sample to the beginning of the next.
     """
     stop = threading.Event()
-    with path.open("xb", buffering=0) as file, gpu_memory() as read_gpu:
+    machine = memory_here() if read_there is None else nullcontext(read_there)
+    with path.open("xb", buffering=0) as file, machine as read:
         sampler = threading.Thread(
             target=_sample_until,
-            args=(stop, interval_s, lambda: file.write(_line(pids(), read_gpu()))),
+            args=(stop, interval_s, lambda: file.write(_line(pids(), read()))),
             name="memory",
             daemon=True,
         )
@@ -91,13 +97,24 @@ def _sample_until(stop: threading.Event, interval_s: float, sample: Callable[[],
     log.info("memory.sampled", taken=taken, processor_s=round(time.thread_time(), 3))
 
 
-def _line(pids: Iterable[int], gpu_used_bytes: tuple[int | None, ...] | None) -> bytes:
+@contextmanager
+def memory_here() -> Iterator[Callable[[], MemoryReading]]:
+    """Gives a function that reads this machine's memory."""
+    with gpu_memory() as read_gpu:
+        yield lambda: MemoryReading(
+            memory_available_bytes=psutil.virtual_memory().available,
+            swap_free_bytes=psutil.swap_memory().free,
+            gpu_used_bytes=read_gpu(),
+        )
+
+
+def _line(pids: Iterable[int], machine: MemoryReading) -> bytes:
     sample = MemorySample(
         at_s=time.monotonic(),
-        memory_available_bytes=psutil.virtual_memory().available,
-        swap_free_bytes=psutil.swap_memory().free,
+        memory_available_bytes=machine.memory_available_bytes,
+        swap_free_bytes=machine.swap_free_bytes,
         server_resident_bytes=_resident_bytes(pids),
-        gpu_used_bytes=gpu_used_bytes,
+        gpu_used_bytes=machine.gpu_used_bytes,
     )
     return sample.model_dump_json().encode() + b"\n"
 

@@ -24,13 +24,18 @@ _JOIN_LIMIT_S = 5.0
 
 @contextmanager
 def killed_when_memory_is_low(
-    kill: Callable[[], None], floor_bytes: int | None, *, interval_s: float = INTERVAL_S
+    kill: Callable[[], None],
+    floor_bytes: int | None,
+    *,
+    available: Callable[[], int] = lambda: psutil.virtual_memory().available,
+    interval_s: float = INTERVAL_S,
 ) -> Iterator[None]:
     """Watch MemAvailable while the block lasts, and kill the server when it falls below a floor.
 
     Args:
         kill: Kills everything that the server consists of, at once.
         floor_bytes: `None`: nothing is watched.
+        available: MemAvailable of the server's machine, in bytes. Its `OSError` ends the watch.
         interval_s: From one look to the next.
 
     Raises:
@@ -39,7 +44,7 @@ def killed_when_memory_is_low(
     if floor_bytes is None:
         yield
         return
-    watch = _Watch(kill, floor_bytes, interval_s)
+    watch = _Watch(kill, floor_bytes, available, interval_s)
     try:
         yield
     except ArmError as error:
@@ -52,7 +57,14 @@ def killed_when_memory_is_low(
 
 
 class _Watch:
-    def __init__(self, kill: Callable[[], None], floor_bytes: int, interval_s: float) -> None:
+    def __init__(
+        self,
+        kill: Callable[[], None],
+        floor_bytes: int,
+        available: Callable[[], int],
+        interval_s: float,
+    ) -> None:
+        self._available = available
         self._kill = kill
         self._floor_bytes = floor_bytes
         self._interval_s = interval_s
@@ -75,7 +87,11 @@ class _Watch:
 
     def _look(self) -> None:
         while not self._stop.wait(self._interval_s):
-            available = psutil.virtual_memory().available
+            try:
+                available = self._available()
+            except OSError as error:
+                log.warning("memory.unwatched", error=str(error))
+                return
             if available < self._floor_bytes:
                 self._found_bytes = available
                 self._kill()

@@ -3,6 +3,7 @@
 import hashlib
 import os
 import platform
+import shlex
 import subprocess
 from collections.abc import Mapping
 from contextlib import suppress
@@ -14,8 +15,10 @@ import structlog
 from pydantic import ValidationError
 
 from orchestrator.adapters.docker_engine import UNREACHABLE, docker_engine, image_facts
+from orchestrator.adapters.engine_place import SshPlace, engine_place
 from orchestrator.adapters.image_package import looked_into, output_of
 from orchestrator.adapters.process_server import environment
+from orchestrator.adapters.ssh_tunnel import told_there
 from orchestrator.errors import HostError
 from orchestrator.model.container import ContainerPlan
 from orchestrator.model.plan import LaunchPlan
@@ -67,7 +70,7 @@ def arm_provenance(
         installation=installation,
         model=None if model_dir is None else model_facts(model_dir),
         kernel=platform.release(),
-        gpus=_gpus(),
+        gpus=_gpus(None if launch.container is None else engine_place()),
     )
 
 
@@ -148,18 +151,29 @@ def _engine_host(client: docker.DockerClient) -> EngineHost | None:
     )
 
 
-def _gpus() -> tuple[GpuFacts, ...] | None:
+def _gpus(place: SshPlace | None) -> tuple[GpuFacts, ...] | None:
+    """Of the server's machine."""
+    if place is not None:
+        told = told_there(place, shlex.join(["nvidia-smi", *_GPU_QUERY]), limit_s=_LIMIT_S)
+        return None if told is None else _named(told)
     program = which("nvidia-smi")
     if program is None:
         return None
     with suppress(OSError, subprocess.SubprocessError):
         done = subprocess.run(
-            [program, "--query-gpu=name,driver_version", "--format=csv,noheader"],
+            [program, *_GPU_QUERY],
             capture_output=True,
             text=True,
             timeout=_LIMIT_S,
             check=True,
         )
-        lines = (line.rpartition(", ") for line in done.stdout.splitlines())
-        return tuple(GpuFacts(name=name, driver=driver) for name, _, driver in lines)
+        return _named(done.stdout)
     return None
+
+
+_GPU_QUERY = ("--query-gpu=name,driver_version", "--format=csv,noheader")
+
+
+def _named(told: str) -> tuple[GpuFacts, ...]:
+    lines = (line.rpartition(", ") for line in told.splitlines())
+    return tuple(GpuFacts(name=name, driver=driver) for name, _, driver in lines)

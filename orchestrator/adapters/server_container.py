@@ -23,12 +23,17 @@ class ServerContainer:
 
     A lost connection to the engine counts as the server's end: what cannot be watched any more
     is no evidence, whether or not the container lives on.
+
+    Args:
+        container: Was started.
+        published: Its port on the engine's machine; `None`: it had ended before it was asked.
     """
 
-    def __init__(self, container: Container) -> None:
+    def __init__(self, container: Container, published: int | None) -> None:
         self.started_s = time.monotonic()
         self.isolation = "container"
         self._container = container
+        self._published = published
         self._how: str | None = None
         self._host_at_fault = False
         self._exited = threading.Event()
@@ -96,8 +101,12 @@ class ServerContainer:
                 f"port {port} answers, but our container is {told['State']['Status']} after"
                 f" {told['RestartCount']} restarts"
             )
-        if published != [{"HostIp": "127.0.0.1", "HostPort": str(port)}]:
+        if published != [{"HostIp": "127.0.0.1", "HostPort": str(self._published)}]:
             raise WrongServerError(f"port {port} is not our container's, which has {published}")
+
+    def unreachable(self, told: str) -> None:
+        """End the server's time, since its port is not reached any more."""
+        self._end(told)
 
     def unwritable_log(self, told: str) -> None:
         """End the server's time, since its log cannot be kept."""
@@ -120,6 +129,22 @@ class ServerContainer:
             self._end(f"the Docker Engine went away while it ran ({error})")
             return
         self._end(how_it_ended(self._container.attrs))
+
+
+def published_port(container: Container, port: int) -> int | None:
+    """The port of the engine's machine that it chose for one of a started container.
+
+    `None`: the container has ended.
+
+    Raises:
+        HostError: The engine does not tell.
+    """
+    try:
+        container.reload()
+    except UNREACHABLE as error:
+        raise HostError(f"the engine does not tell the server's port: {error}") from error
+    published = container.attrs["NetworkSettings"]["Ports"].get(f"{port}/tcp")
+    return int(published[0]["HostPort"]) if published else None
 
 
 def kill(container: Container) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from orchestrator.adapters.definition_files import Definitions
 from orchestrator.adapters.docker_engine import docker_engine, find_image
+from orchestrator.adapters.engine_place import engine_place
 from orchestrator.adapters.engine_preparation import (
     default_cache,
     located,
@@ -44,6 +45,7 @@ def container_files(
         model_dir=model_dir,
         tokenizer_file=tokenizer_file,
         identity=f"image {image}, {model}",
+        elsewhere=engine_place() is not None,
     )
 
 
@@ -71,6 +73,13 @@ def _model(
     if isinstance(model, TokenizerOnly):
         tokenizer_file = tokenizer_for(recipe, definitions.documents_dir, default_cache())
         return None, str(tokenizer_file), tokenizer_file.parent.name
+    if engine_place() is not None:
+        raise DefinitionError(
+            f"launch_profiles/{profile.name}.toml",
+            "model.kind: a prepared model lies on this machine, and the engine is on another; copy"
+            f" it there, and name its folder in a profile of your own with extends ="
+            f' "{profile.name}" and model.kind = "own"',
+        )
     arguments = (recipe, definitions.documents_dir, default_cache())
     if report is None:
         engine = located(*arguments, model=model.model)
@@ -80,7 +89,8 @@ def _model(
 
 
 def _own(profile: DockerProfile, model: OwnModel) -> tuple[str, str, str]:
-    for key in ("model_dir", "tokenizer_file"):
+    here = ("tokenizer_file",) if engine_place() is not None else ("model_dir", "tokenizer_file")
+    for key in here:
         path = Path(getattr(model, key))
         if not path.exists():
             raise DefinitionError(

@@ -13,7 +13,6 @@ import structlog
 
 from orchestrator.adapters.arm_server import ArmServer, running_arm_server
 from orchestrator.adapters.definition_files import Definitions
-from orchestrator.adapters.host_account import accounted_host
 from orchestrator.adapters.host_facts import host_facts, host_state
 from orchestrator.adapters.ownership import this_process
 from orchestrator.adapters.run_store import RunStore
@@ -25,6 +24,7 @@ from orchestrator.cli.progress import ConsoleProgress, terminal
 from orchestrator.cli.reporting import page
 from orchestrator.cli.resuming import Earlier, Takeover, arms_made, take_over, what_to_keep
 from orchestrator.cli.signals import interruptible
+<<<<<<< HEAD
 from orchestrator.cli.starting import runtime_of, write_launch
 from orchestrator.errors import (
     HostError,
@@ -32,6 +32,10 @@ from orchestrator.errors import (
     OrchestratorError,
     RunFolderError,
 )
+=======
+from orchestrator.cli.starting import host_of, runtime_of, write_launch
+from orchestrator.errors import HostError, InterruptedRunError, OrchestratorError
+>>>>>>> remote
 from orchestrator.model.engine import EngineFacts
 from orchestrator.model.host import RunEnd, RunStart
 from orchestrator.model.plan import ArmPlan
@@ -206,11 +210,7 @@ def _starter(
     ) -> Iterator[tuple[ArmServer, EngineFacts]]:
         with (
             overlaid(arm, begun.patches, store) as launched,
-            accounted_host(
-                launched.launch.host,
-                lambda account: store.save_host(arm.name, account),
-                hurry=hurry,
-            ),
+            host_of(launched, store, hurry) as read_there,
             runtime_of(launched, store) as runtime,
         ):
             write_launch(store, launched, begun.planned.engine_of(arm))
@@ -224,6 +224,7 @@ def _starter(
                 on_wait=on_wait,
                 hurry=hurry,
                 runtime=runtime,
+                read_there=read_there,
             ) as started:
                 yield started
 

@@ -96,3 +96,4 @@ class ArmProvenance(Record):
     """Of the machine that the orchestrator ran on."""
 
     gpus: tuple[GpuFacts, ...] | None
+    """Of the server's machine. `None`: no nvidia-smi, or it does not answer."""

@@ -2,7 +2,7 @@
 
 from pathlib import PurePosixPath
 
-from orchestrator.model.container import ContainerPlan, Mount, stated
+from orchestrator.model.container import ContainerPlan, Mount, PutFile, stated
 from orchestrator.model.engine import EngineFiles
 from orchestrator.model.profile import DockerProfile
 
@@ -19,6 +19,7 @@ def in_container(
     model_dir: str | None,
     tokenizer_file: str,
     identity: str,
+    elsewhere: bool = False,
 ) -> EngineFiles:
     """The profile's engine as a container has it.
 
@@ -26,8 +27,10 @@ def in_container(
         profile: The profile.
         image: Its id on the engine, or the pin as declared where the engine was not asked.
         model_dir: On the engine's machine; `None`: the server wants none.
-        tokenizer_file: Likewise.
+        tokenizer_file: On this machine.
         identity: Changes when image, model or tokenizer do.
+        elsewhere: Whether the engine is on another machine: our files are then copied, and every
+            mount is of a folder there.
     """
     seen, mounts = _model(model_dir)
     return EngineFiles(
@@ -45,9 +48,10 @@ def in_container(
             resources=profile.resources,
             mounts=(
                 *mounts,
-                Mount(source=tokenizer_file, target=TOKENIZER),
+                *(() if elsewhere else (Mount(source=tokenizer_file, target=TOKENIZER),)),
                 *profile.resources.mounts,
             ),
+            files=(PutFile(source=tokenizer_file, target=TOKENIZER),) if elsewhere else (),
         ),
     )
 
