@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import httpx
 import pytest
@@ -19,12 +20,16 @@ from orchestrator.adapters.http_probe import LARGEST_PAGE_BYTES, ServerClient
 from orchestrator.adapters.run_store import PACKED, RunStore, compressed, unpacked
 from orchestrator.decoding import decode
 from orchestrator.errors import ProbeError, RunFolderError
-from orchestrator.model.exchange import Exchange
-from orchestrator.model.plan import ProbePlan
+from orchestrator.model.plan import LaunchPlan, ProbePlan
+from orchestrator.model.profile import ReadyLimits, StopLimits
 from orchestrator.model.secrets import REMOVED, without_secrets
+from orchestrator.reporting.figures import launch_command
 from orchestrator.scoring.grading import values_of
 from orchestrator.streaming import decode_stream
 from tests.answers import TOP, body
+
+if TYPE_CHECKING:
+    from orchestrator.model.exchange import Exchange
 
 MANY_DIGITS = b"9" * 5000
 """More than the 4300 that Python turns into an integer."""
@@ -219,3 +224,22 @@ def test_a_secret_of_the_environment_is_not_written_down(name: str, value: str) 
 def test_what_is_no_secret_is_written_down(name: str, value: str) -> None:
     """What a server was started with stays readable."""
     assert without_secrets({name: value}) == {name: value}
+
+
+def test_a_planned_secret_is_neither_stored_nor_shown() -> None:
+    """The plan that starts the server knows it; plan.json, launch.json and reports do not."""
+    launch = LaunchPlan(
+        argv=("vllm", "serve"),
+        environment={"HF_TOKEN": "canary", "HF_HUB_OFFLINE": "1"},
+        inherit=(),
+        ready=ReadyLimits(total_timeout_s=1.0, no_progress_timeout_s=1.0),
+        stop=StopLimits(grace_s=1.0),
+        request_timeout_s=1.0,
+    )
+
+    assert launch.environment.get("HF_TOKEN") == "canary"
+    assert json.loads(launch.model_dump_json())["environment"] == {
+        "HF_TOKEN": REMOVED,
+        "HF_HUB_OFFLINE": "1",
+    }
+    assert "canary" not in launch_command(launch.environment, launch.argv)

@@ -134,7 +134,7 @@ class ServerClient:
         self.http.close()
 
     def _page(self, method: str, path: str, body: object) -> str:
-        """Asks for no compression, and refuses it: a small answer must not unpack to a large one."""
+        """Asks for no compression and takes none: a small answer must not unpack to a large one."""
         ends_s = time.monotonic() + self._timeout_s
         received = bytearray()
         plain = {"Accept-Encoding": "identity"}
