@@ -63,7 +63,7 @@ def decode_stream(response: bytes, arrivals: Sequence[Arrival]) -> StreamedAnswe
             if event["choices"]:
                 token_times_s.append(at_s)
             usage = event.get("usage") or usage
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise ProbeError(f"an event of the stream is no completion: {data[:200]}") from error
     if not done or not token_times_s or usage is None:
         raise ProbeError("the stream ended without a token, its usage, or its end mark")

@@ -114,6 +114,8 @@ def test_a_run_that_is_interrupted_while_it_waits_leaves_no_container(
         stderr=subprocess.PIPE,
     ) as process:
         assert eventually(lambda: len(left(docker_client, project)) == 1, limit_s=60)
+        waiting = newest_run(project)  # its folder is older than its container
+        assert eventually(lambda: waiting.log("clean") != b"", limit_s=60)
         process.send_signal(number)
         _, told = process.communicate(timeout=60)
 
@@ -143,7 +145,7 @@ def test_one_arm_of_a_real_vllm_runs_in_a_container(
     assert scan([store.log("contaminated")]).value("vllm_version") == "0.29.0"
     provenance = store.read("arms/contaminated/provenance.json", ArmProvenance)
     assert provenance.installation is not None
-    assert provenance.installation.packages["vllm"] == "0.29.0"
+    assert provenance.installation.packages["vllm"] == "0.29.0+cpu"
     assert provenance.model is not None
     launch = store.read("arms/contaminated/launch.json", LaunchPlan)
     assert launch.container is not None

@@ -17,6 +17,9 @@ from orchestrator.model.plan import ProbePlan
 LARGEST_ANSWER_BYTES = 64 * 2**20
 """An answer of 4096 tokens with 100 candidates each is about 25 MB; more is no answer to us."""
 
+LARGEST_PAGE_BYTES = 16 * 2**20
+"""`/metrics` of a vLLM is about 100 kB and `/server_info` about 20 kB."""
+
 EVENT_STREAM = "text/event-stream"
 
 _LAST_WORDS_S = 0.1
@@ -56,6 +59,7 @@ class ServerClient:
         watch: Watch | None = None,
     ) -> None:
         self._watch = watch
+        self._timeout_s = timeout_s
         self._largest_answer_bytes = largest_answer_bytes
         self._sockets: list[Any] = []
         self._worker = ThreadPoolExecutor(max_workers=_AT_ONCE, thread_name_prefix="probe")
@@ -108,9 +112,14 @@ class ServerClient:
         """A page of the server as text, for everything that is not a probe.
 
         Raises:
-            httpx.HTTPError: It could not be had, or its status is not 200.
+            httpx.HTTPError: It could not be had, its status is not 200, or it is larger than
+                `LARGEST_PAGE_BYTES` or slower than the client's time limit, both as a whole.
         """
-        return self.http.get(path).raise_for_status().text
+        return self._page("GET", path, None)
+
+    def page_for(self, path: str, body: object) -> str:
+        """What a page answers to a JSON body; raises as `page` does."""
+        return self._page("POST", path, body)
 
     def disconnect(self) -> None:
         """Shut the sockets, which also ends a request that waits on one of them."""
@@ -123,6 +132,23 @@ class ServerClient:
         self.disconnect()
         self._worker.shutdown(wait=True)
         self.http.close()
+
+    def _page(self, method: str, path: str, body: object) -> str:
+        """Asks for no compression and takes none: a small answer must not unpack to a large one."""
+        ends_s = time.monotonic() + self._timeout_s
+        received = bytearray()
+        plain = {"Accept-Encoding": "identity"}
+        with self.http.stream(method, path, json=body, headers=plain) as response:
+            response.raise_for_status()
+            if response.headers.get("Content-Encoding", "identity") != "identity":
+                raise httpx.DecodingError(f"{path} is compressed, which was not asked for")
+            for block in response.iter_raw():
+                received += block
+                if len(received) > LARGEST_PAGE_BYTES:
+                    raise httpx.DecodingError(f"{path} exceeds {LARGEST_PAGE_BYTES} bytes")
+                if time.monotonic() > ends_s:
+                    raise httpx.ReadTimeout(f"{path} was not whole after {self._timeout_s:g} s")
+        return received.decode("utf-8", "replace")
 
     def _wait(self, futures: Sequence[Future[Exchange]]) -> None:
         def answered() -> bool:
@@ -156,11 +182,12 @@ class ServerClient:
             ) as response:
                 status = response.status_code
                 streamed = response.headers.get("Content-Type", "").startswith(EVENT_STREAM)
-                for size in self._collect(response.iter_raw(), received):
+                ends_s = started_s + self._timeout_s
+                for size in self._collect(response.iter_raw(), received, ends_s):
                     if streamed:
                         at_s = time.monotonic() - started_s
                         arrivals.append(Arrival(bytes=size, at_s=at_s))
-        except (httpx.HTTPError, _TooLargeError) as problem:
+        except (httpx.HTTPError, _TooLargeError, _TooSlowError) as problem:
             error = f"{type(problem).__name__}: {problem}"
         exchange = Exchange(
             times=ExchangeTimes(
@@ -179,12 +206,19 @@ class ServerClient:
         keep(exchange)
         return exchange
 
-    def _collect(self, blocks: Iterable[bytes], received: bytearray) -> Iterator[int]:
-        """How much there is after each block, when it came."""
+    def _collect(
+        self, blocks: Iterable[bytes], received: bytearray, ends_s: float
+    ) -> Iterator[int]:
+        """How much there is after each block, when it came.
+
+        httpx limits the time between two blocks only; a server that drips would never end.
+        """
         for block in blocks:
             received += block
             if len(received) > self._largest_answer_bytes:
                 raise _TooLargeError(f"the answer exceeds {self._largest_answer_bytes} bytes")
+            if time.monotonic() > ends_s:
+                raise _TooSlowError(f"the answer was not whole after {self._timeout_s:g} s")
             yield len(received)
 
     def _trace(self, request: httpx.Request) -> None:
@@ -207,3 +241,7 @@ def _must_be_answered(exchange: Exchange) -> None:
 
 class _TooLargeError(Exception):
     """More bytes than any answer to a probe has."""
+
+
+class _TooSlowError(Exception):
+    """Bytes still come, but the time for the whole answer is over."""

@@ -105,9 +105,13 @@ def check_declared(waiting: Waiting, declared: Declared) -> dict[str, Any]:
         version = json.loads(client.page("/version"))["version"]
         models = json.loads(client.page("/v1/models"))["data"]
         cache = read_cache_config(client.page("/metrics"))
-        ids = _tokenize(client.http, declared)
-    except (httpx.HTTPError, ValueError, KeyError, TypeError) as error:
+        ids = _tokenize(client, declared)
+    except _UNREADABLE as error:
         raise ServerNotReadyError(f"a page could not be read: {error!r}") from error
+    if not isinstance(models, list) or not all(isinstance(entry, dict) for entry in models):
+        raise ServerNotReadyError("`/v1/models` has no list of models")
+    if ids is not None and not isinstance(ids, list):
+        raise ServerNotReadyError("`/tokenize` has no list of tokens")
     model = next((m for m in models if m.get("id") == declared.served_model_name), None)
     if model is None:
         served = ", ".join(str(m.get("id")) for m in models)
@@ -136,22 +140,29 @@ def check_declared(waiting: Waiting, declared: Declared) -> dict[str, Any]:
     }
 
 
+_UNREADABLE = (httpx.HTTPError, ValueError, KeyError, TypeError, IndexError, RecursionError)
+"""What any bytes in the place of a page may lead to."""
+
+
 def _must_equal(what: str, found: object, declared: object) -> None:
     if found != declared:
         raise WrongServerError(f"its {what} is {found}, declared is {declared}")
 
 
-def _tokenize(http: httpx.Client, declared: Declared) -> list[int] | None:
+def _tokenize(client: ServerClient, declared: Declared) -> list[int] | None:
     """The server's own ids of the sample; `None` where it has no `/tokenize`."""
     body: dict[str, Any] = {
         "model": declared.served_model_name,
         "prompt": declared.tokenizer_sample,
         "add_special_tokens": False,
     }
-    response = http.post("/tokenize", json=body)
-    if response.status_code == httpx.codes.NOT_FOUND:
-        return None
-    tokens: list[int] = response.raise_for_status().json()["tokens"]
+    try:
+        page = client.page_for("/tokenize", body)
+    except httpx.HTTPStatusError as error:
+        if error.response.status_code == httpx.codes.NOT_FOUND:
+            return None
+        raise
+    tokens: list[int] = json.loads(page)["tokens"]
     return tokens
 
 

@@ -35,6 +35,9 @@ TRIMMED = "trimmed.json"
 COMPRESSED = ".xz"
 """Ends the name of a file that `trim` compressed."""
 
+LARGEST_UNPACKED_BYTES = 4 * 2**30
+"""A file or archive of a run that unpacks to more is not read: `xz` makes 1 MB of 7 GB of zeros."""
+
 PACKED = "exchanges.tar.xz"
 """What `trim` makes of an arm's `exchanges/` folder."""
 
@@ -274,8 +277,8 @@ class RunStore:
             return None
         try:
             content = path.read_bytes()
-            return content if path == self.root / relative else lzma.decompress(content)
-        except (lzma.LZMAError, EOFError) as error:
+            return content if path == self.root / relative else unpacked(content)
+        except (lzma.LZMAError, EOFError, ValueError) as error:
             raise RunFolderError(f"{path}: cannot be read: {error}") from error
 
     def _stored(self, relative: str) -> Path:
@@ -320,10 +323,8 @@ class RunStore:
         if not packed.is_file():
             return {}
         try:
-            with tarfile.open(packed) as archive:
-                members = [(m, archive.extractfile(m)) for m in archive if m.isfile()]
-                return {m.name: stream.read() for m, stream in members if stream is not None}
-        except (tarfile.TarError, OSError, EOFError) as error:
+            return _flat_files(unpacked(packed.read_bytes()))
+        except (tarfile.TarError, lzma.LZMAError, OSError, EOFError, ValueError) as error:
             raise RunFolderError(f"{packed}: cannot be read: {error}") from error
 
 
@@ -339,6 +340,37 @@ def pack(files: dict[str, bytes]) -> bytes:
             info.size = len(files[name])
             archive.addfile(info, io.BytesIO(files[name]))
     return compressed(buffer.getvalue())
+
+
+def _flat_files(archive: bytes) -> dict[str, bytes]:
+    """The files of an archive that `pack` made.
+
+    Raises:
+        ValueError: It holds anything but regular files without a folder in their names.
+    """
+    files = {}
+    with tarfile.open(fileobj=io.BytesIO(archive), mode="r:") as tar:
+        for member in tar:
+            stream = tar.extractfile(member) if member.isreg() else None
+            if stream is None or "/" in member.name:
+                raise ValueError(f"{member.name!r} is no plain file of an exchange")
+            files[member.name] = stream.read()
+    return files
+
+
+def unpacked(content: bytes, largest_bytes: int = LARGEST_UNPACKED_BYTES) -> bytes:
+    """What `compressed` was given.
+
+    Raises:
+        ValueError: It would be more than `largest_bytes`; no more than that is ever unpacked.
+        lzma.LZMAError: It is not of this format.
+        EOFError: It is cut off.
+    """
+    with lzma.open(io.BytesIO(content)) as stream:
+        whole = stream.read(largest_bytes + 1)
+    if len(whole) > largest_bytes:
+        raise ValueError(f"unpacks to more than {largest_bytes} bytes")
+    return whole
 
 
 def compressed(content: bytes) -> bytes:

@@ -24,18 +24,13 @@ from orchestrator.cli.progress import ConsoleProgress, terminal
 from orchestrator.cli.reporting import page
 from orchestrator.cli.resuming import Earlier, Takeover, arms_made, take_over, what_to_keep
 from orchestrator.cli.signals import interruptible
-<<<<<<< HEAD
-from orchestrator.cli.starting import runtime_of, write_launch
+from orchestrator.cli.starting import host_of, runtime_of, write_launch
 from orchestrator.errors import (
     HostError,
     InterruptedRunError,
     OrchestratorError,
     RunFolderError,
 )
-=======
-from orchestrator.cli.starting import host_of, runtime_of, write_launch
-from orchestrator.errors import HostError, InterruptedRunError, OrchestratorError
->>>>>>> remote
 from orchestrator.model.engine import EngineFacts
 from orchestrator.model.host import RunEnd, RunStart
 from orchestrator.model.plan import ArmPlan

@@ -21,8 +21,7 @@ from orchestrator.adapters.running_server import Runtime
 from orchestrator.errors import HostError
 from orchestrator.model.engine import EngineFiles
 from orchestrator.model.labels import ContainerLabels
-from orchestrator.model.plan import ArmPlan, LaunchPlan
-from orchestrator.model.secrets import without_secrets
+from orchestrator.model.plan import ArmPlan
 from orchestrator.planning.containers import model_on_host
 
 
@@ -80,9 +79,7 @@ def write_launch(store: RunStore, arm: ArmPlan, engine: EngineFiles) -> None:
     Raises:
         HostError: The disk, or the Docker Engine, does not do its part.
     """
-    values = arm.launch.model_dump()
-    values["environment"] = without_secrets(arm.launch.environment)
-    store.write(f"arms/{arm.name}/launch.json", LaunchPlan.model_validate(values))
+    store.write(f"arms/{arm.name}/launch.json", arm.launch)
     model_dir = model_on_host(engine)
     overlay = store.overlay(arm.name)
     changed = () if overlay is None else overlay.provenance.files

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from pydantic import Field, JsonValue
+from pydantic import Field, JsonValue, field_serializer
 
 from orchestrator.model.container import ContainerPlan
 from orchestrator.model.experiment import CellKind, Expectation, Purpose, Switch
@@ -10,6 +10,7 @@ from orchestrator.model.host_limits import HostLimits
 from orchestrator.model.prediction import CellPrediction
 from orchestrator.model.profile import ReadyLimits, StopLimits
 from orchestrator.model.record import Record
+from orchestrator.model.secrets import without_secrets
 from orchestrator.model.suite import Language, SuitePlan
 
 Selection = Literal["quick", "plain", "full"]
@@ -124,6 +125,8 @@ class LaunchPlan(Record):
 
     argv: tuple[str, ...]
     environment: dict[str, str]
+    """Written without secrets wherever it is stored; only the process that planned knows them."""
+
     inherit: tuple[str, ...]
     ready: ReadyLimits
     stop: StopLimits
@@ -135,6 +138,10 @@ class LaunchPlan(Record):
     """`None`: a process of this machine."""
 
     host: HostLimits = HostLimits()
+
+    @field_serializer("environment")
+    def _stored_environment(self, environment: dict[str, str]) -> dict[str, str]:
+        return without_secrets(environment)
 
 
 class Declared(Record):

@@ -41,7 +41,7 @@ def loaded_modules(log: bytes) -> tuple[LoadedModule, ...]:
             reports.append(
                 LoadedModule.model_validate(said | {"engine_core": said["pid"] in cores})
             )
-        except (ValueError, KeyError, ValidationError):
+        except (ValueError, KeyError, TypeError, RecursionError, ValidationError):
             continue
     return tuple(reports)
 

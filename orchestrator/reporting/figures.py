@@ -3,6 +3,8 @@
 import shlex
 from collections.abc import Mapping, Sequence
 
+from orchestrator.model.secrets import without_secrets
+
 ABSENT = "–"
 """What was not measured: never a zero."""
 
@@ -19,5 +21,6 @@ def ratio(value: float | None) -> str:
 
 def launch_command(environment: Mapping[str, str], argv: Sequence[str]) -> str:
     """One line for a shell that sets the variables, and one that starts the server."""
-    settings = " ".join(f"{name}={shlex.quote(value)}" for name, value in environment.items())
+    shown = without_secrets(environment)
+    settings = " ".join(f"{name}={shlex.quote(value)}" for name, value in shown.items())
     return f"{settings} \\\n  {shlex.join(argv)}"

@@ -18,7 +18,7 @@ def values_of(answer: str) -> Values | None:
     """The fields of an answer; `None` when it is no JSON object (cut off at its limit, perhaps)."""
     try:
         said = json.loads(answer, parse_float=Decimal)
-    except (json.JSONDecodeError, RecursionError):
+    except (ValueError, RecursionError):  # ValueError also for a number of 4301 digits
         return None
     return {key: _text(value) for key, value in said.items()} if isinstance(said, dict) else None
 

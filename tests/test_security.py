@@ -1,0 +1,245 @@
+"""What docs/security.md promises of a hostile server, a stranger's run folder, and secrets."""
+
+import io
+import json
+import socket
+import tarfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import httpx
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from orchestrator.adapters.http_probe import LARGEST_PAGE_BYTES, ServerClient
+from orchestrator.adapters.run_store import PACKED, RunStore, compressed, unpacked
+from orchestrator.decoding import decode
+from orchestrator.errors import ProbeError, RunFolderError
+from orchestrator.model.plan import LaunchPlan, ProbePlan
+from orchestrator.model.profile import ReadyLimits, StopLimits
+from orchestrator.model.secrets import REMOVED, without_secrets
+from orchestrator.reporting.figures import launch_command
+from orchestrator.scoring.grading import values_of
+from orchestrator.streaming import decode_stream
+from tests.answers import TOP, body
+
+if TYPE_CHECKING:
+    from orchestrator.model.exchange import Exchange
+
+MANY_DIGITS = b"9" * 5000
+"""More than the 4300 that Python turns into an integer."""
+
+OVERFLOWING = b"1" + b"0" * 400
+"""An integer that no double holds."""
+
+
+@contextmanager
+def hostile(head: bytes, block: bytes, *, pause_s: float = 0.0) -> Iterator[int]:
+    """A server that sends `head`, and then `block` again and again until it is left."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def drip() -> None:
+            connection, _ = listener.accept()
+            with connection, suppress(OSError):
+                connection.recv(65536)
+                connection.sendall(head)
+                while True:
+                    connection.sendall(block)
+                    time.sleep(pause_s)
+
+        thread = threading.Thread(target=drip, daemon=True)
+        thread.start()
+        yield listener.getsockname()[1]
+        thread.join(5)
+        assert not thread.is_alive()
+
+
+@contextmanager
+def client_of(port: int, timeout_s: float) -> Iterator[ServerClient]:
+    """A client that is closed, and its server's connection with it."""
+    client = ServerClient(port, timeout_s=timeout_s)
+    try:
+        yield client
+    finally:
+        client.close()
+
+
+def test_a_page_that_never_ends_is_given_up() -> None:
+    """Neither /metrics nor /server_info can fill our memory."""
+    with (
+        hostile(b"HTTP/1.1 200 OK\r\n\r\n", b"x" * 2**20) as port,
+        client_of(port, 30.0) as client,
+        pytest.raises(httpx.HTTPError, match=f"exceeds {LARGEST_PAGE_BYTES} bytes"),
+    ):
+        client.page("/metrics")
+
+
+def test_a_compressed_page_is_refused() -> None:
+    """What was not asked for is not unpacked."""
+    with (
+        hostile(b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n", b"x") as port,
+        client_of(port, 5.0) as client,
+        pytest.raises(httpx.HTTPError, match="compressed"),
+    ):
+        client.page("/metrics")
+
+
+def test_a_page_that_drips_is_given_up() -> None:
+    """The time limit is the whole page's, not that between two bytes."""
+    with (
+        hostile(b"HTTP/1.1 200 OK\r\n\r\n", b"x", pause_s=0.05) as port,
+        client_of(port, 0.5) as client,
+        pytest.raises(httpx.HTTPError, match=r"not whole after 0\.5 s"),
+    ):
+        client.page("/server_info")
+
+
+def test_an_answer_that_drips_is_given_up_and_kept() -> None:
+    """What came of it is evidence all the same."""
+    kept: list[Exchange] = []
+    probe = ProbePlan(id="001-b1", role="b", prompt="p", salt="s", repeat=1)
+    with (
+        hostile(b"HTTP/1.1 200 OK\r\n\r\n", b"x", pause_s=0.05) as port,
+        client_of(port, 0.5) as client,
+        pytest.raises(ProbeError, match=r"not whole after 0\.5 s"),
+    ):
+        client.send([(probe, b"{}")], kept.append)
+
+    assert len(kept) == 1
+    assert kept[0].response.startswith(b"xx")
+
+
+def test_headers_that_never_end_are_given_up() -> None:
+    """The HTTP library bounds them; this holds it to that."""
+    with (
+        hostile(b"HTTP/1.1 200 OK\r\nX: ", b"x" * 65536) as port,
+        client_of(port, 30.0) as client,
+        pytest.raises(httpx.HTTPError),
+    ):
+        client.page("/health")
+
+
+@settings(max_examples=200, deadline=None)
+@given(raw=st.binary(max_size=400))
+@example(raw=b'{"choices": ' + MANY_DIGITS + b"}")
+@example(raw=b"[" * 100_000)
+@example(raw=body().replace(b"token_id:7", b"token_id:" + MANY_DIGITS))
+def test_any_bytes_are_an_observation_or_a_typed_error(raw: bytes) -> None:
+    """No answer of a server ends a run in another way."""
+    with suppress(ProbeError):
+        decode(raw, top_logprobs=TOP)
+    with suppress(ProbeError):
+        decode_stream(b"data: " + raw + b"\n\n", ())
+    values_of(raw.decode("latin-1"))
+
+
+def test_an_integer_that_no_double_holds_is_no_log_probability() -> None:
+    """It is refused by name, and no OverflowError escapes."""
+    answer = json.loads(body())
+    answer["choices"][0]["logprobs"]["token_logprobs"][0] = int(OVERFLOWING)
+
+    with pytest.raises(ProbeError, match="no float32"):
+        decode(json.dumps(answer).encode(), top_logprobs=TOP)
+
+
+def _archive(name: str, kind: bytes) -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        info = tarfile.TarInfo(name)
+        info.type = kind
+        info.linkname = "/etc/hostname"
+        archive.addfile(info)
+    return compressed(buffer.getvalue())
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("../001.times.json", tarfile.REGTYPE),
+        ("/001.times.json", tarfile.REGTYPE),
+        ("001.times.json", tarfile.SYMTYPE),
+        ("001.times.json", tarfile.LNKTYPE),
+        ("001.times.json", tarfile.FIFOTYPE),
+    ],
+)
+def test_an_archive_with_anything_but_flat_files_is_refused(
+    tmp_path: Path, name: str, kind: bytes
+) -> None:
+    """A stranger's run folder is read, and nothing of it is taken for a path."""
+    (tmp_path / "arms/a").mkdir(parents=True)
+    (tmp_path / "arms/a" / PACKED).write_bytes(_archive(name, kind))
+
+    with pytest.raises(RunFolderError, match="cannot be read"):
+        RunStore(tmp_path).exchange_files("a")
+
+
+@settings(max_examples=50, deadline=None)
+@given(raw=st.binary(max_size=200))
+@example(raw=compressed(b"no archive"))
+def test_any_bytes_in_the_place_of_an_archive_are_a_typed_error(
+    tmp_path_factory: pytest.TempPathFactory, raw: bytes
+) -> None:
+    """Whatever a stranger's archive holds."""
+    root = tmp_path_factory.mktemp("run")
+    (root / "arms/a").mkdir(parents=True)
+    (root / "arms/a" / PACKED).write_bytes(raw)
+
+    with suppress(RunFolderError):
+        RunStore(root).exchange_files("a")
+
+
+def test_what_unpacks_to_too_much_is_refused() -> None:
+    """At the limit it is read, one byte above it is not."""
+    packed = compressed(bytes(1001))
+
+    assert unpacked(packed, largest_bytes=1001) == bytes(1001)
+    with pytest.raises(ValueError, match="more than 1000 bytes"):
+        unpacked(packed, largest_bytes=1000)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("HF_TOKEN", "canary"),
+        ("SIGNING_KEY", "canary"),
+        ("DB_PASSWORD", "canary"),
+        ("MODEL_MIRROR", "https://user:canary@mirror.example/models"),
+        ("MODEL_MIRROR", "https://:canary@mirror.example"),
+    ],
+)
+def test_a_secret_of_the_environment_is_not_written_down(name: str, value: str) -> None:
+    """By its name, or by a password in its value."""
+    assert without_secrets({name: value}) == {name: REMOVED}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("TOKENIZERS_PARALLELISM", "false"), ("MODEL_MIRROR", "https://mirror.example:8443/a")],
+)
+def test_what_is_no_secret_is_written_down(name: str, value: str) -> None:
+    """What a server was started with stays readable."""
+    assert without_secrets({name: value}) == {name: value}
+
+
+def test_a_planned_secret_is_neither_stored_nor_shown() -> None:
+    """The plan that starts the server knows it; plan.json, launch.json and reports do not."""
+    launch = LaunchPlan(
+        argv=("vllm", "serve"),
+        environment={"HF_TOKEN": "canary", "HF_HUB_OFFLINE": "1"},
+        inherit=(),
+        ready=ReadyLimits(total_timeout_s=1.0, no_progress_timeout_s=1.0),
+        stop=StopLimits(grace_s=1.0),
+        request_timeout_s=1.0,
+    )
+
+    assert launch.environment.get("HF_TOKEN") == "canary"
+    assert json.loads(launch.model_dump_json())["environment"] == {
+        "HF_TOKEN": REMOVED,
+        "HF_HUB_OFFLINE": "1",
+    }
+    assert "canary" not in launch_command(launch.environment, launch.argv)
