@@ -21,7 +21,7 @@ from orchestrator.adapters.running_server import Runtime
 from orchestrator.errors import HostError
 from orchestrator.model.engine import EngineFiles
 from orchestrator.model.labels import ContainerLabels
-from orchestrator.model.plan import ArmPlan
+from orchestrator.model.plan import ArmPlan, LaunchPlan
 from orchestrator.planning.containers import model_on_host
 
 
