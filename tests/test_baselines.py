@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from orchestrator.baselines.changes import cell_changes
 from orchestrator.baselines.comparison import compare_runs
 from orchestrator.cli.comparing import judged_run
 from orchestrator.model.comparison import JudgedRun
@@ -317,3 +318,61 @@ def test_a_patched_arm_that_diverges_again_is_a_regression_of_real_evidence() ->
 
     assert (comparison.result, comparison.exit_code) == ("regressed", 1)
     assert comparison.sentence.startswith("Regressed: 6 × verdict; first: patched, ")
+
+
+def test_the_command_refuses_another_models_files_and_another_torch(
+    call: Call, tmp_path: Path
+) -> None:
+    """What each arm's server was made of, where the runs recorded it."""
+    baseline = FOUR_ARM.with_name("docker-cpu-three-arm")
+    shutil.copytree(baseline, tmp_path / "copy")
+    for file in (tmp_path / "copy").glob("arms/*/provenance.json"):
+        made = json.loads(file.read_text())
+        made["model"]["list_sha256"] = 64 * "0"
+        made["installation"]["packages"]["torch"] = "9.9.9"
+        file.write_text(json.dumps(made))
+
+    code, output, _ = call("compare", tmp_path / "copy", baseline)
+
+    assert code == 2
+    assert output.endswith("Not comparable: model files, torch differ.\n")
+
+
+def test_a_run_in_which_one_arm_does_not_say_its_model_leaves_it_unknown(
+    call: Call, tmp_path: Path
+) -> None:
+    """Unknown is not equal, and forbids nothing."""
+    baseline = FOUR_ARM.with_name("docker-cpu-three-arm")
+    shutil.copytree(baseline, tmp_path / "copy")
+    (tmp_path / "copy" / "arms" / "clean" / "provenance.json").unlink()
+
+    code, output, _ = call("compare", tmp_path / "copy", baseline, "--json")
+    told = json.loads(output)
+
+    assert code == 0
+    assert "model files" in {field["field"] for field in told["unknown"]}
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "effect"),
+    [
+        ("batch-equal", "batch-dependent", "worse"),
+        ("batch-dependent", "batch-equal", "other"),
+        ("inconclusive", "batch-dependent", "cannot say"),
+    ],
+)
+def test_an_answer_that_begins_to_depend_on_its_company_is_worse(
+    before: str, now: str, effect: str
+) -> None:
+    """As a stable cell that diverges; a cell that was not tested says nothing."""
+    cell = Scenario().judge().arms[0].cells[0]
+    old, new = (
+        type(cell)(
+            **({name: getattr(cell, name) for name in type(cell).model_fields} | {"verdict": word})
+        )
+        for word in (before, now)
+    )
+
+    (change,) = [change for change in cell_changes(new, old) if change.what == "verdict"]
+
+    assert change.effect == effect

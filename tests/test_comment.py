@@ -66,6 +66,7 @@ def written(
         scenario.judge(),
         start=folder.start(),
         facts={},
+        provenance={},
         patches={},
         attachments=Attachments(),
         known=known or {},
@@ -128,6 +129,7 @@ def written_again(planned: Plan, folder: RunStore) -> str:
         Scenario(plan=planned).judge(),
         start=folder.start(),
         facts={},
+        provenance={},
         patches={},
         attachments=Attachments(),
         known={},
@@ -169,3 +171,19 @@ def test_the_options_of_a_comment_need_the_comment(call: Call, tmp_path: Path) -
     assert code == 2
     assert "exists already" in errors
     assert [path.name for path in tmp_path.iterdir()] == ["there.py"]
+
+
+def test_the_comment_says_what_each_server_was_made_of(call: Call) -> None:
+    """Of a run that recorded it: torch, CUDA, the model's files, the image."""
+    run = PROJECT / "docs" / "evidence" / "docker-cpu-three-arm"
+    made = RunStore.open(run).provenance("clean")
+    assert made is not None
+    assert made.model is not None
+    assert made.image is not None
+
+    code, output, _ = call("report", run, "--format", "comment")
+
+    assert code == 0
+    assert "- clean: torch 2.13.0+cpu; CUDA not found" in output
+    assert f"list sha256 {made.model.list_sha256[:12]}" in output
+    assert made.image.id in output

@@ -63,6 +63,17 @@ def test_the_runs_folder_is_whole(demo: subprocess.CompletedProcess[str], projec
     assert not list(store.root.rglob("*.partial"))
 
 
+def test_the_page_is_drawn_of_a_finished_run(
+    demo: subprocess.CompletedProcess[str], project: Path
+) -> None:
+    """Last of all: an error in drawing it leaves a run that is finished."""
+    assert demo.returncode == 0
+    root = newest_run(project).root
+
+    assert "ended (UTC)" in (root / "report.html").read_text(encoding="utf-8")
+    assert (root / "report.html").stat().st_mtime_ns >= (root / "end.json").stat().st_mtime_ns
+
+
 def test_nothing_differs_from_what_was_asked_for(
     demo: subprocess.CompletedProcess[str], project: Path
 ) -> None:

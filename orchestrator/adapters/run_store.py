@@ -24,6 +24,7 @@ from orchestrator.model.host import Beat, HostAccount, MemorySample, RunEnd, Run
 from orchestrator.model.outcome import OUTCOME, Outcome
 from orchestrator.model.patch import Overlay
 from orchestrator.model.plan import LaunchPlan
+from orchestrator.model.provenance import ArmProvenance
 from orchestrator.model.record import Record
 from orchestrator.model.resumption import Resumption
 
@@ -207,6 +208,15 @@ class RunStore:
             RunFolderError: The file is not what it should be.
         """
         return self.read("resumed.json", Resumption) if self.has("resumed.json") else None
+
+    def provenance(self, arm: str) -> ArmProvenance | None:
+        """What an arm's server was made of; `None` when it was not reached, or in an older run.
+
+        Raises:
+            RunFolderError: The file is not what it should be.
+        """
+        name = f"arms/{arm}/provenance.json"
+        return self.read(name, ArmProvenance) if self.has(name) else None
 
     def log(self, arm: str) -> bytes:
         """The server's whole log; empty when there is none."""

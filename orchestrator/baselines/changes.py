@@ -47,7 +47,11 @@ def told(cell: CellVerdict) -> str:
 def _verdict_effect(run: CellVerdict, baseline: CellVerdict) -> Effect:
     if "inconclusive" in (run.verdict, baseline.verdict):
         return "cannot say"
-    return "worse" if (baseline.verdict, run.verdict) == ("stable", "diverged") else "other"
+    return "worse" if (baseline.verdict, run.verdict) in _WORSE else "other"
+
+
+_WORSE = {("stable", "diverged"), ("batch-equal", "batch-dependent")}
+"""From the baseline's word to the run's."""
 
 
 def _repeats(cell: CellVerdict) -> list[ProbeResult]:

@@ -1,6 +1,6 @@
 """`vllm-arms compare`: a run and its baseline, from their folders."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from rich.text import Text
@@ -11,6 +11,7 @@ from orchestrator.cli.progress import terminal
 from orchestrator.judging.measured import ArmEvidence
 from orchestrator.model.comparison import JudgedRun
 from orchestrator.model.plan import Plan
+from orchestrator.model.provenance import ArmProvenance
 from orchestrator.reporting.comparison import change_table, field_table
 from orchestrator.runner import judge_evidence, stored_evidence
 
@@ -61,20 +62,32 @@ def judged_run(folder: Path) -> JudgedRun:
         name=folder.resolve().name,
         plan=plan,
         verdict=judge_evidence(plan, evidence, store),
-        pins=_pins(store),
+        pins=_pins(store, [store.provenance(arm.name) for arm in plan.arms]),
         patches={name: found.provenance for name, found in overlays.items() if found is not None},
         references=_references(evidence),
     )
 
 
-def _pins(store: RunStore) -> dict[str, str | None]:
+def _pins(store: RunStore, provenance: Sequence[ArmProvenance | None]) -> dict[str, str | None]:
     host = store.start().host
+    models = [None if made is None else made.model for made in provenance]
+    installed = [None if made is None else made.installation for made in provenance]
     return {
+        "model files": _of_all([None if m is None else m.list_sha256[:12] for m in models]),
+        "vLLM build": _of_all([None if i is None else i.vllm_commit for i in installed]),
+        "torch": _of_all([None if i is None else i.packages.get("torch") for i in installed]),
+        "CUDA of torch": _of_all([None if i is None else i.torch_cuda for i in installed]),
         "architecture": host.architecture,
         "processor": host.cpu,
         "logical processors": str(host.cpus),
         "GPU driver": host.gpu_driver,
     }
+
+
+def _of_all(readings: Sequence[str | None]) -> str | None:
+    """What the arms have, in their order, each once; `None` when one of them does not say."""
+    said = [reading for reading in readings if reading is not None]
+    return ", ".join(dict.fromkeys(said)) if len(said) == len(readings) else None
 
 
 def _references(evidence: Iterable[ArmEvidence]) -> dict[tuple[str, str], frozenset[str]]:

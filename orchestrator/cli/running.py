@@ -136,8 +136,10 @@ def carry_out(begun: Begun, progress: ConsoleProgress, hurry: Event) -> RunVerdi
         try:
             return _execute(begun, progress, _starter(begun, hurry))
         except OrchestratorError as error:
-            interrupted = isinstance(error, InterruptedRunError)
-            _end(store, "interrupted" if interrupted else "failed", error.exit_code, str(error))
+            if not store.has("end.json"):  # else all but the page was done: the run is finished
+                interrupted = isinstance(error, InterruptedRunError)
+                how = "interrupted" if interrupted else "failed"
+                _end(store, how, error.exit_code, str(error))
             raise
         finally:
             progress.close()
@@ -162,10 +164,11 @@ def _conclude(begun: Begun, progress: ConsoleProgress) -> RunVerdict:
     made = arms_made(plan, store)
     report = markdown(plan, verdict, command=shlex.join(begun.command), made=made)
     store.write_text("report.md", report)
-    store.write_text("report.html", page(plan, verdict, store))
     _end(store, "finished", verdict.exit_code, verdict.sentence)
     log.info("run.finished", result=verdict.result, exit_code=verdict.exit_code)
     progress.result(verdict)
+    # Last, since it can be made anew: what goes wrong in drawing it leaves the run finished.
+    store.write_text("report.html", page(plan, verdict, store))
     progress.line(f"report: {store.root / 'report.html'}")
     return verdict
 

@@ -72,12 +72,14 @@ def _comment(
     known: dict[str, str],
 ) -> str:
     facts = {arm.name: store.facts(arm.name) for arm in plan.arms}
+    provenance = {arm.name: store.provenance(arm.name) for arm in plan.arms}
     overlays = {arm.name: store.overlay(arm.name) for arm in plan.arms}
     return comment(
         plan,
         verdict,
         start=store.start(),
         facts={name: said for name, said in facts.items() if said is not None},
+        provenance={name: made for name, made in provenance.items() if made is not None},
         patches={name: found.provenance for name, found in overlays.items() if found is not None},
         attachments=attachments,
         known=known,

@@ -9,6 +9,7 @@ from orchestrator.model.engine import EngineFacts
 from orchestrator.model.host import RunStart
 from orchestrator.model.patch import PatchProvenance
 from orchestrator.model.plan import Plan
+from orchestrator.model.provenance import ArmProvenance
 from orchestrator.model.sharing import Attachments
 from orchestrator.model.verdict import ArmVerdict, RunVerdict
 from orchestrator.pricing import prices
@@ -31,6 +32,7 @@ def comment(
     *,
     start: RunStart,
     facts: Mapping[str, EngineFacts],
+    provenance: Mapping[str, ArmProvenance],
     patches: Mapping[str, PatchProvenance],
     attachments: Attachments,
     known: Mapping[str, str],
@@ -42,6 +44,7 @@ def comment(
         verdict: Its judgement.
         start: When and on what machine it was made.
         facts: By arm, what its server said of itself.
+        provenance: By arm, what its server was made of; runs of before do not say.
         patches: By arm, what a patch changed.
         attachments: What goes along with the comment.
         known: Texts of this machine, and what stands for them.
@@ -55,6 +58,7 @@ def comment(
         "verdict": verdict,
         "start": start,
         "facts": facts,
+        "made_of": {arm: _made_of(made) for arm, made in provenance.items()},
         "patches": patches,
         "attached": attachments,
         "claims": list(claims(verdict)),
@@ -80,6 +84,25 @@ def comment(
         f" are left out; GitHub takes {LIMIT_CHARACTERS:,}: run fewer arms (--arm), or post"
         " the bundle's report.md"
     )
+
+
+def _made_of(made: ArmProvenance) -> str:
+    """One line about what an arm's numbers depend on; what was not found out is said to be so."""
+    packages = {} if made.installation is None else made.installation.packages
+    build = None if made.installation is None else made.installation.vllm_commit
+    cuda = None if made.installation is None else made.installation.torch_cuda
+    said = [
+        f"torch {packages.get('torch', 'not found')}",
+        f"CUDA {cuda or 'not found'}",
+        f"vLLM's build {build or 'not found'}",
+        "model's files not found"
+        if made.model is None
+        else f"model of {made.model.files} files, their list sha256 {made.model.list_sha256[:12]}"
+        f", revision {made.model.revision or 'not found'}",
+    ]
+    if made.image is not None:
+        said.append(f"image {(made.image.digests or (made.image.id,))[0]}")
+    return "; ".join(said)
 
 
 def _rendered(values: Mapping[str, object], left_out: Sequence[str]) -> str:
