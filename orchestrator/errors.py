@@ -5,13 +5,14 @@ OrchestratorError
 ├── RunFolderError           a run folder lacks or contradicts what is asked of it      exit 2
 ├── HostError                machine, engine or disk is not usable                      exit 4
 │   └── PreparationError     an engine could not be prepared; says how to go on         exit 4
-├── InterruptedRunError      SIGINT or SIGTERM; raised in `cli`, everything is torn down  exit 130
 └── ArmError                 one arm failed; the others still execute                   exit 4
     ├── ServerDiedError      the server ended by itself
     ├── ServerNotReadyError  not able to answer before a deadline
     ├── LowMemoryError       killed by us before the machine ran out of memory
     ├── WrongServerError     it answers, but it is not the server that was declared
     └── ProbeError           a request failed, or its answer is not what was asked for
+
+InterruptedRunError          SIGINT or SIGTERM; raised in `cli`, everything is torn down  exit 130
 """
 
 
@@ -48,8 +49,12 @@ class PreparationError(HostError):
     """An engine could not be prepared. The message says what failed and how to go on."""
 
 
-class InterruptedRunError(OrchestratorError):
-    """The user or the system asked to stop."""
+class InterruptedRunError(BaseException):
+    """The user or the system asked to stop.
+
+    No `Exception`, as `KeyboardInterrupt` is none: it can come in the middle of any library, and
+    docker-py takes every `Exception` while it connects for an engine that does not answer.
+    """
 
     exit_code = 130
 

@@ -237,6 +237,9 @@ class StoredRun(Protocol):
     def log(self, arm: str, /) -> bytes:
         """The server's whole log; empty when there is none."""
 
+    def log_blocks(self, arm: str, /) -> Iterator[bytes]:
+        """The same, a block at a time."""
+
     def page(self, arm: str, name: str, /) -> str | None:
         """A page of the server that was saved; `None` when it was not."""
 
@@ -310,7 +313,7 @@ def _with_removal(verdict: RunVerdict, removal: Removal) -> RunVerdict:
 
 
 def _stored_evidence(plan: Plan, arm: ArmPlan, stored: StoredRun) -> ArmEvidence:
-    log_scan = scan([stored.log(arm.name)])
+    log_scan = scan(stored.log_blocks(arm.name))
     unfinished = Failed(stage="start", error="the run ended before this arm did")
     return arm_evidence(
         plan,

@@ -154,6 +154,10 @@ class Scenario:
         """Nothing, unless the test says otherwise."""
         return self.logs.get(arm, b"")
 
+    def log_blocks(self, arm: str) -> Iterator[bytes]:
+        """The same in one block."""
+        yield self.log(arm)
+
     def log_file(self, arm: str) -> str | None:
         """Where it would lie."""
         return "server.log" if self.logs.get(arm) else None

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from orchestrator.adapters.definition_files import Definitions
-from orchestrator.adapters.run_store import COMPRESSED, PACKED, RunStore
+from orchestrator.adapters.packed_files import COMPRESSED, PACKED
+from orchestrator.adapters.run_store import RunStore
 from orchestrator.decoding import decode
 from orchestrator.model.plan import Plan
 from orchestrator.model.verdict import RunVerdict

@@ -214,7 +214,7 @@ def test_the_arm_after_a_failed_one_completes() -> None:
 
 @pytest.mark.parametrize("error", [HostError("disk full"), InterruptedRunError("SIGINT")])
 def test_what_is_no_arms_fault_ends_the_run_with_the_server_stopped(
-    error: OrchestratorError,
+    error: BaseException,
 ) -> None:
     """A full disk or a signal: the next arm is not started."""
     world = FakeWorld({"004-b2": error})

@@ -17,7 +17,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from orchestrator.adapters.http_probe import LARGEST_PAGE_BYTES, ServerClient
-from orchestrator.adapters.run_store import PACKED, RunStore, compressed, unpacked
+from orchestrator.adapters.packed_files import PACKED, compressed, unpacked
+from orchestrator.adapters.run_store import RunStore
 from orchestrator.decoding import decode
 from orchestrator.errors import ProbeError, RunFolderError
 from orchestrator.model.plan import LaunchPlan, ProbePlan

@@ -5,7 +5,8 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from orchestrator.adapters.run_store import RunStore, pack
+from orchestrator.adapters.packed_files import pack
+from orchestrator.adapters.run_store import RunStore
 from orchestrator.adapters.trimming import trim
 
 TRIMMED = "trimmed.json"

@@ -3,11 +3,7 @@
 What each file holds, its units, and what its absence means: `docs/results.md`.
 """
 
-import io
-import json
-import lzma
 import os
-import tarfile
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -17,6 +13,15 @@ from typing import TypeVar
 from pydantic import BaseModel, ValidationError
 
 from orchestrator.adapters.host_sampling import read_samples
+from orchestrator.adapters.packed_files import (
+    COMPRESSED,
+    PACKED,
+    UNREADABLE,
+    blocks,
+    unpacked,
+    unpacked_blocks,
+    unpacked_files,
+)
 from orchestrator.errors import HostError, RunFolderError
 from orchestrator.model.engine import EngineFacts
 from orchestrator.model.exchange import Exchange, ExchangeTimes
@@ -32,15 +37,6 @@ R = TypeVar("R", bound=Record)
 
 TRIMMED = "trimmed.json"
 """Stands in a copy that `trim` made."""
-
-COMPRESSED = ".xz"
-"""Ends the name of a file that `trim` compressed."""
-
-LARGEST_UNPACKED_BYTES = 4 * 2**30
-"""A file or archive of a run that unpacks to more is not read: `xz` makes 1 MB of 7 GB of zeros."""
-
-PACKED = "exchanges.tar.xz"
-"""What `trim` makes of an arm's `exchanges/` folder."""
 
 
 class RunStore:
@@ -220,7 +216,22 @@ class RunStore:
 
     def log(self, arm: str) -> bytes:
         """The server's whole log; empty when there is none."""
-        return self.read_bytes(f"arms/{arm}/server.log") or b""
+        return b"".join(self.log_blocks(arm))
+
+    def log_blocks(self, arm: str) -> Iterator[bytes]:
+        """The same, a block at a time: a log may be larger than what memory is there for it.
+
+        Raises:
+            RunFolderError: The disk does not give it, or what was compressed cannot be unpacked.
+        """
+        path = self._stored(f"arms/{arm}/server.log")
+        if not path.is_file():
+            return
+        try:
+            with path.open("rb") as file:
+                yield from unpacked_blocks(file) if path.suffix == COMPRESSED else blocks(file)
+        except UNREADABLE as error:
+            raise RunFolderError(f"{path}: cannot be read: {error}") from error
 
     def log_file(self, arm: str) -> str | None:
         """Name of the server's log in the arm's folder; `None` when there is none."""
@@ -280,7 +291,7 @@ class RunStore:
         """A file's content, which `trim` may have compressed; `None` when it is not there.
 
         Raises:
-            RunFolderError: What was compressed cannot be read back.
+            RunFolderError: The disk does not give it, or what was compressed cannot be unpacked.
         """
         path = self._stored(relative)
         if not path.is_file():
@@ -288,7 +299,7 @@ class RunStore:
         try:
             content = path.read_bytes()
             return content if path == self.root / relative else unpacked(content)
-        except (lzma.LZMAError, EOFError, ValueError) as error:
+        except UNREADABLE as error:
             raise RunFolderError(f"{path}: cannot be read: {error}") from error
 
     def _stored(self, relative: str) -> Path:
@@ -324,70 +335,22 @@ class RunStore:
         """An arm's exchanges as they lie on disk, or in the archive that stands for them.
 
         Raises:
-            RunFolderError: The archive cannot be read.
+            RunFolderError: The disk does not give them, or the archive cannot be read.
         """
         folder = self.root / "arms" / arm / "exchanges"
         if folder.is_dir():
-            return {path.name: path.read_bytes() for path in folder.iterdir()}
+            return _read_all(folder)
         packed = folder.with_name(PACKED)
         if not packed.is_file():
             return {}
         try:
-            return _flat_files(unpacked(packed.read_bytes()))
-        except (tarfile.TarError, lzma.LZMAError, OSError, EOFError, ValueError) as error:
+            return unpacked_files(packed.read_bytes())
+        except UNREADABLE as error:
             raise RunFolderError(f"{packed}: cannot be read: {error}") from error
 
 
-def pack(files: dict[str, bytes]) -> bytes:
-    """The files as an archive, the same bytes whenever they are the same files.
-
-    Files of one kind stand together, which makes it a twentieth smaller.
-    """
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.USTAR_FORMAT) as archive:
-        for name in sorted(files, key=lambda name: (name.partition(".")[2], name)):
-            info = tarfile.TarInfo(name)
-            info.size = len(files[name])
-            archive.addfile(info, io.BytesIO(files[name]))
-    return compressed(buffer.getvalue())
-
-
-def _flat_files(archive: bytes) -> dict[str, bytes]:
-    """The files of an archive that `pack` made.
-
-    Raises:
-        ValueError: It holds anything but regular files without a folder in their names.
-    """
-    files = {}
-    with tarfile.open(fileobj=io.BytesIO(archive), mode="r:") as tar:
-        for member in tar:
-            stream = tar.extractfile(member) if member.isreg() else None
-            if stream is None or "/" in member.name:
-                raise ValueError(f"{member.name!r} is no plain file of an exchange")
-            files[member.name] = stream.read()
-    return files
-
-
-def unpacked(content: bytes, largest_bytes: int = LARGEST_UNPACKED_BYTES) -> bytes:
-    """What `compressed` was given.
-
-    Raises:
-        ValueError: It would be more than `largest_bytes`; no more than that is ever unpacked.
-        lzma.LZMAError: It is not of this format.
-        EOFError: It is cut off.
-    """
-    with lzma.open(io.BytesIO(content)) as stream:
-        whole = stream.read(largest_bytes + 1)
-    if len(whole) > largest_bytes:
-        raise ValueError(f"unpacks to more than {largest_bytes} bytes")
-    return whole
-
-
-def compressed(content: bytes) -> bytes:
-    """As small as `xz` makes it: a recorded run is written once and kept for good."""
-    return lzma.compress(content, preset=9 | lzma.PRESET_EXTREME)
-
-
-def as_json(values: object) -> str:
-    """Indented JSON with a line feed at its end."""
-    return json.dumps(values, indent=2, sort_keys=True, default=str) + "\n"
+def _read_all(folder: Path) -> dict[str, bytes]:
+    try:
+        return {path.name: path.read_bytes() for path in folder.iterdir()}
+    except OSError as error:
+        raise RunFolderError(f"{folder}: cannot be read: {error}") from error

@@ -1,20 +1,14 @@
 """A run's folder → a copy that `analyze` can judge, without this machine's names and paths."""
 
 import getpass
+import json
 import platform
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from orchestrator.adapters.run_store import (
-    COMPRESSED,
-    PACKED,
-    TRIMMED,
-    RunStore,
-    as_json,
-    compressed,
-    pack,
-)
+from orchestrator.adapters.packed_files import COMPRESSED, PACKED, compressed, pack
+from orchestrator.adapters.run_store import TRIMMED, RunStore
 from orchestrator.errors import RunFolderError
 from orchestrator.scrubbing import Scrubber
 
@@ -81,7 +75,8 @@ def trim(
                 _copy_text(store, copy, f"arms/{arm}/{name}", scrubber)
             files = store.exchange_files(arm)
             copy.write_bytes(f"arms/{arm}/{PACKED}", pack(files))
-        copy.write_text(TRIMMED, as_json({"of": store.root.name, "replaced": scrubber.counts}))
+        told = {"of": store.root.name, "replaced": scrubber.counts}
+        copy.write_text(TRIMMED, json.dumps(told, indent=2, sort_keys=True) + "\n")
     except BaseException:
         shutil.rmtree(target, ignore_errors=True)  # nothing half-written stays
         raise

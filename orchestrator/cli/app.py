@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from orchestrator.errors import DefinitionError, OrchestratorError
+from orchestrator.errors import DefinitionError, InterruptedRunError, OrchestratorError
 
 if TYPE_CHECKING:
     from orchestrator.model.plan import Selection
@@ -63,7 +63,7 @@ def main() -> int:
     """Parse, dispatch, and turn errors into exit codes."""
     try:
         app()
-    except OrchestratorError as error:
+    except (OrchestratorError, InterruptedRunError) as error:
         print(f"error: {error}", file=sys.stderr)  # noqa: T201 - the program's own voice
         return error.exit_code
     except Exception:  # noqa: BLE001 - Python's own exit code would be 1, which says "affected"

@@ -116,8 +116,6 @@ def _start(night: _Night, entry: NightlyEntry, number: int) -> StartResult:
             night.project, wanted, night.progress, command=wanted.command(), nightly=night.name
         )
         verdict = carry_out(begun, night.progress, night.hurry)
-    except InterruptedRunError:
-        raise
     except OrchestratorError as error:
         night.progress.line(f"{entry.title}: infrastructure failure: {error}")
         return _without_verdict(_name(night, begun), "infrastructure failure", str(error))

@@ -130,12 +130,13 @@ def carry_out(begun: Begun, progress: ConsoleProgress, hurry: Event) -> RunVerdi
     Raises:
         OrchestratorError: Whatever kept the run from being finished; its folder is closed with
             the reason.
+        InterruptedRunError: Likewise.
     """
     store = begun.store
     with _logging_to(store.root / "orchestrator.jsonl"):
         try:
             return _execute(begun, progress, _starter(begun, hurry))
-        except OrchestratorError as error:
+        except (OrchestratorError, InterruptedRunError) as error:
             if not store.has("end.json"):  # else all but the page was done: the run is finished
                 interrupted = isinstance(error, InterruptedRunError)
                 how = "interrupted" if interrupted else "failed"

@@ -19,7 +19,7 @@ AT_START = {
     "slow-start": "takes VALUE more seconds to start, with a line of log each second",
     "no-progress": "stops for ever while starting, without a line of log",
     "crash-at-start": "dies while starting, with a traceback and exit code 1",
-    "log-flood": "writes VALUE lines of log while starting",
+    "log-flood": "writes VALUE lines of log, a kibibyte each, while starting",
     "invalid-utf8": "writes a line of log that is no UTF-8 while starting",
     "ignore-sigterm": "does not react to SIGTERM",
     "orphan": "leaves a child behind that keeps the port, for ten minutes at most",

@@ -78,6 +78,10 @@ def _bind(settings: Settings) -> socket.socket:
     return listener
 
 
+_FILLING = " " + "." * 960
+"""Makes a line of a flood a kibibyte."""
+
+
 def _suffer_start(faults: Faults, listener: socket.socket) -> None:
     wanted = faults.at_start()
     if "ignore-sigterm" in wanted:
@@ -88,7 +92,7 @@ def _suffer_start(faults: Faults, listener: socket.socket) -> None:
         sys.stdout.buffer.write(b"a line of log that is no UTF-8: \xff\xfe\n")
         sys.stdout.flush()
     for number in range(int(wanted.get("log-flood") or 0)):
-        log_core.info("MINIATURE: line %d of a flood", number)
+        log_core.info("MINIATURE: line %d of a flood%s", number, _FILLING)
     for _ in range(int(wanted.get("slow-start") or 0)):
         time.sleep(1)
         log_core.info("MINIATURE: still starting")

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import psutil
 
+from tests.faults import own_clock
 from tests.test_docker_server import engines_process
 
 MARK = "VLLM_ARMS_CAMPAIGN"
@@ -74,6 +75,11 @@ def make_read_only(struck: Struck) -> None:
     """A mount over the folder: files that are open stay writable, as on a disk with errors."""
     for options in (["--bind", str(struck.run)], ["-o", "remount,bind,ro"]):
         subprocess.run(["mount", *options, str(struck.run)], check=True)
+
+
+def set_clock_back(struck: Struck) -> None:
+    """An hour, as a correction by the machine's time service may."""
+    struck.process.send_signal(own_clock.SET_BACK)
 
 
 def steal_port(struck: Struck) -> None:

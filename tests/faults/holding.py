@@ -17,6 +17,10 @@ _ANSWERED = re.compile(rb'"POST /v1/completions HTTP/1\.1" 200')
 """The server's own account of the answers that it began to send."""
 
 CLAIMS = {"stable", "diverged"}
+LARGEST_PEAK_BYTES = 512 * 2**20
+"""Of the orchestrator's resident memory. It needs 100 to 200 MiB, whatever it is sent: an answer is
+64 MiB at most, and a log goes to disk and through the judge in blocks."""
+
 GONE = {"folder removed"}
 """Faults that are themselves the loss of what was on disk."""
 
@@ -33,6 +37,9 @@ class Row:
     left: str
     answers: str
     """Whole answers on disk, of those that the server's log says it began."""
+
+    peak_bytes: int
+    """Of the orchestrator's resident memory."""
 
     bytes_on_disk: int | None
     """Of the run's folder; `None` when there is none."""
@@ -62,6 +69,8 @@ def row_of(seen: Seen) -> Row:
     under_way = 1
     if whole + under_way < begun and fault.name not in GONE:
         short.append(f"{begun - under_way} answers were received, {whole} are on disk")
+    if seen.peak_bytes > LARGEST_PEAK_BYTES:
+        short.append(f"{seen.peak_bytes // 2**20} MiB of memory")
     if torn:
         short.append("half an exchange: " + ", ".join(torn))
     if unfounded:
@@ -74,6 +83,7 @@ def row_of(seen: Seen) -> Row:
         exit_code=seen.exit_code,
         left=_told_left(seen),
         answers=f"{whole} of {begun}",
+        peak_bytes=seen.peak_bytes,
         bytes_on_disk=None if seen.run is None else _size(seen.run),
         verdict=result,
         short=tuple(short),

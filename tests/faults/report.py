@@ -13,9 +13,9 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from tests.conftest import PROJECT
 from tests.faults.campaign import Combination, combinations
-from tests.faults.holding import Row, row_of
+from tests.faults.holding import LARGEST_PEAK_BYTES, Row, row_of
 from tests.faults.scene import played
-from tests.faults.table import CANNOT_EXIST, NOT_TRIED
+from tests.faults.table import CANNOT_EXIST
 
 HERE = Path(__file__).parent
 DOCUMENT = PROJECT / "docs" / "faults.md"
@@ -74,7 +74,7 @@ def document(rows: Sequence[Row]) -> str:
     return templates.get_template("faults.md.j2").render(
         rows=rows,
         cannot_exist=CANNOT_EXIST,
-        not_tried=NOT_TRIED,
+        largest_peak_bytes=LARGEST_PEAK_BYTES,
         day=f"{datetime.now(UTC):%Y-%m-%d}",
         machine=f"{platform.system()} {platform.release()}, {os.cpu_count()} processors",
     )

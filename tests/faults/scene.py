@@ -1,7 +1,9 @@
 """A run as a user starts it, with one fault in it, and what was seen."""
 
+import re
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -18,7 +20,10 @@ from tests.faults.stages import STAGES, Stage
 
 BASE = {"process": "miniature", "docker": "docker-miniature"}
 EXPERIMENT = ("three-arm", "--quick", "--arm", "contaminated", "--profile", "campaign")
-STAGE_LIMIT_S, RUN_LIMIT_S = 40, 120
+STAGE_LIMIT_S, RUN_LIMIT_S = 40, 240
+WITH_OWN_CLOCK = [sys.executable, "-m", "tests.faults.own_clock"]
+
+_PEAK = re.compile(rb"VmHWM:\s+(?P<kib>\d+) kB")
 LEAVES_S = 5
 """How long what a killed orchestrator started may take to notice it."""
 
@@ -52,7 +57,8 @@ class Seen:
     """Processes and containers that are still there; of a killed run, before `reap`."""
 
     left_after_reap: tuple[str, ...]
-    duration_s: float
+    peak_bytes: int
+    """Of the orchestrator's resident memory."""
 
 
 @contextmanager
@@ -60,18 +66,15 @@ def played(combination: Combination) -> Iterator[Seen]:
     """Run it; its folder is there until the block ends."""
     with ExitStack() as scene:
         project = scene.enter_context(_project(combination))
-        started_s = time.monotonic()
+        command = WITH_OWN_CLOCK if combination.fault.needs == "own clock" else COMMAND
+        told = scene.enter_context(tempfile.TemporaryFile())
         with subprocess.Popen(
-            [*COMMAND, "run", *EXPERIMENT, "--project", project],
-            cwd=PROJECT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+            [*command, "run", *EXPERIMENT, "--project", project],
+            cwd=PROJECT, stdout=subprocess.DEVNULL, stderr=told,
         ) as process:  # fmt: skip
             struck = _strike(combination, process, project)
-            try:
-                _, told = process.communicate(timeout=RUN_LIMIT_S)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                _, told = process.communicate()
-        duration_s = time.monotonic() - started_s
+            peak_bytes = _wait(process)
+        told.seek(0)
         run = _run_of(project)
         if combination.fault.needs == "own mount" and struck is not None:
             scene.callback(subprocess.run, ["umount", "--lazy", str(struck.run)], check=True)
@@ -87,10 +90,10 @@ def played(combination: Combination) -> Iterator[Seen]:
             run=run,
             struck=combination.fault.act is None or struck is not None,
             exit_code=process.returncode,
-            told=told.decode("utf-8", "replace"),
+            told=told.read().decode("utf-8", "replace"),
             left=left,
             left_after_reap=_left(combination, project),
-            duration_s=duration_s,
+            peak_bytes=peak_bytes,
         )
 
 
@@ -111,6 +114,19 @@ def _project(combination: Combination) -> Iterator[Path]:
         )
         (folder / "launch_profiles" / "campaign.toml").write_text(profile, encoding="utf-8")
         yield folder
+
+
+def _wait(process: subprocess.Popen[bytes]) -> int:
+    """The program's end, by force when it is late; the peak of its resident memory in bytes."""
+    peak_bytes, until_s = 0, time.monotonic() + RUN_LIMIT_S
+    while process.poll() is None:
+        with suppress(OSError):
+            peak = _PEAK.search(Path(f"/proc/{process.pid}/status").read_bytes())
+            peak_bytes = max(peak_bytes, int(peak["kib"]) * 2**10 if peak else 0)
+        if time.monotonic() > until_s:
+            process.kill()
+        time.sleep(0.05)
+    return peak_bytes
 
 
 def _strike(
