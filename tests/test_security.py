@@ -2,6 +2,7 @@
 
 import io
 import json
+import shutil
 import socket
 import tarfile
 import threading
@@ -30,6 +31,7 @@ from orchestrator.reporting.figures import launch_command
 from orchestrator.scoring.grading import values_of
 from orchestrator.streaming import decode_stream
 from tests.answers import TOP, body
+from tests.conftest import PROJECT, Call
 
 if TYPE_CHECKING:
     from orchestrator.model.exchange import Exchange
@@ -180,6 +182,29 @@ def test_an_integer_that_no_double_holds_is_no_log_probability() -> None:
 
     with pytest.raises(ProbeError, match="no float32"):
         decode(json.dumps(answer).encode(), top_logprobs=TOP)
+
+
+@pytest.mark.parametrize("linked", ["the plan", "an arm", "an exchange"])
+def test_a_link_out_of_a_strangers_folder_is_not_followed(
+    tmp_path: Path, call: Call, linked: str
+) -> None:
+    """Neither a file's nor a folder's: what it leads to is nobody's evidence."""
+    run, elsewhere = tmp_path / "run", tmp_path / "elsewhere"
+    shutil.copytree(PROJECT / "docs" / "evidence" / "cpu-predicted-pairs", run)
+    arm = next((run / "arms").iterdir())
+    target = {"the plan": run / "plan.json.xz", "an arm": arm}.get(linked)
+    if target is None:
+        (arm / PACKED).unlink()
+        (arm / "exchanges").mkdir()
+        target = arm / "exchanges" / "000-ready.times.json"
+        target.write_text("{}", encoding="utf-8")
+    target.rename(elsewhere)
+    target.symlink_to(elsewhere)
+
+    code, _, error = call("analyze", run)
+
+    assert code == 2
+    assert "leads out of the run's folder" in error
 
 
 def _archive(name: str, kind: bytes) -> bytes:
