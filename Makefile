@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup arms demo plan image-miniature image-vllm-cpu test check bench truth faults schema clean
+.PHONY: help setup arms demo plan image-miniature image-vllm-cpu test check bench truth faults fuzz schema clean
 PYTHON ?= python3
 EXPERIMENT ?= three-arm
 BIN := .venv/bin
@@ -57,6 +57,10 @@ bench: .venv/.installed-dev  ## Print what measuring costs, a request, a run and
 
 truth: .venv/.installed-dev  ## Hold the judge against known truth, with and without each rule; writes docs/truth.md
 	$(BIN)/python -m tests.truth.report
+
+fuzz: .venv/.installed-dev  ## Look for bytes of a server that break us; a minute for each of four targets
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --group fuzz
+	$(BIN)/python -m tests.fuzz
 
 faults: .venv/.installed-dev  ## Put every fault to every stage of a run, on both runtimes; writes docs/faults.md
 	$(BIN)/python -m tests.faults.report

@@ -24,6 +24,7 @@ from orchestrator.adapters.run_store import RunStore
 from orchestrator.adapters.server_connections import LARGEST_PAGE_BYTES
 from orchestrator.decoding import decode
 from orchestrator.errors import ProbeError, RunFolderError
+from orchestrator.model.exchange import Arrival
 from orchestrator.model.plan import LaunchPlan, ProbePlan
 from orchestrator.model.profile import ReadyLimits, StopLimits
 from orchestrator.model.secrets import REMOVED, without_secrets
@@ -165,20 +166,23 @@ def test_headers_that_never_end_are_given_up() -> None:
 @given(raw=st.binary(max_size=400))
 @example(raw=b'{"choices": ' + MANY_DIGITS + b"}")
 @example(raw=b"[" * 100_000)
+@example(raw=b'{"choices": [1], "usage": {"completion_tokens": 1e999, "prompt_tokens": 1}}')
 @example(raw=body().replace(b"token_id:7", b"token_id:" + MANY_DIGITS))
 def test_any_bytes_are_an_observation_or_a_typed_error(raw: bytes) -> None:
     """No answer of a server ends a run in another way."""
     with suppress(ProbeError):
         decode(raw, top_logprobs=TOP)
+    stream = b"data: " + raw + b"\n\ndata: [DONE]\n\n"
     with suppress(ProbeError):
-        decode_stream(b"data: " + raw + b"\n\n", ())
+        decode_stream(stream, [Arrival(bytes=len(stream), at_s=1.0)])
     values_of(raw.decode("latin-1"))
 
 
-def test_an_integer_that_no_double_holds_is_no_log_probability() -> None:
-    """It is refused by name, and no OverflowError escapes."""
+@pytest.mark.parametrize("number", [int(OVERFLOWING), 2**1023, 10**60, 2**64 + 1])
+def test_an_integer_that_no_float_holds_is_no_log_probability(number: int) -> None:
+    """It is refused by name, and no error of Python's own escapes."""
     answer = json.loads(body())
-    answer["choices"][0]["logprobs"]["token_logprobs"][0] = int(OVERFLOWING)
+    answer["choices"][0]["logprobs"]["token_logprobs"][0] = number
 
     with pytest.raises(ProbeError, match="no float32"):
         decode(json.dumps(answer).encode(), top_logprobs=TOP)
