@@ -196,14 +196,16 @@ def _arm_plan(
 
 
 def _tokens_to_keep(arm: Arm, cells: Sequence[CellPlan], prompts: Prompts) -> int:
-    """Of all cells together; of an arm with company, of its largest cell that is sent serially.
+    """Of all requests together; of an arm with company, of one request that is sent alone.
 
     Nothing of a volley is ever restored. So a cache that is too small for a volley can falsify
-    nothing but a reference cell, and what that lost shows in its own cached tokens.
+    nothing but a reference cell, which repeats one request, and what that lost shows in its own
+    cached tokens.
     """
-    serial = [
-        sum(len(prompts.table[probe.prompt].token_ids) for probe in cell.probes)
+    alone = [
+        len(prompts.table[probe.prompt].token_ids)
         for cell in cells
         if cell.concurrency == 1
+        for probe in cell.probes
     ]
-    return sum(serial) if arm.concurrency == 1 else max(serial, default=0)
+    return sum(alone) if arm.concurrency == 1 else max(alone, default=0)
