@@ -61,7 +61,9 @@ def test_what_is_prepared_can_be_planned_for_the_vllm_of_a_gpu_machine(
 
     assert (made.engine, made.block_size_tokens) == ("vLLM 0.26.0", 288)
     assert all(cell.prediction is not None for cell in cells if cell.concurrency == 1)
-    starts = next(line for line in GUIDE.splitlines() if line.startswith(f"| `vllm-arms run {name} "))
+    starts = next(
+        line for line in GUIDE.splitlines() if line.startswith(f"| `vllm-arms run {name} ")
+    )
     assert f"| {len(made.arms)} |" in starts
 
 

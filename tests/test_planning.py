@@ -201,7 +201,10 @@ def test_an_arm_may_serve_shorter_requests() -> None:
     ]  # fmt: skip
     made = plan(experiment(arms=arms, expectations={}), profile(context_tokens=512))
 
-    assert [arm.launch.argv[-2:] for arm in made.arms] == [("--longest", "512"), ("--longest", "80")]
+    assert [arm.launch.argv[-2:] for arm in made.arms] == [
+        ("--longest", "512"),
+        ("--longest", "80"),
+    ]
 
 
 @pytest.mark.parametrize(
