@@ -34,6 +34,8 @@ plan: .venv/.installed  ## Show what `make arms` would do, and start nothing
 # What has not been run on a GPU yet, in order of worth (docs/gpu.md). A run that ends with another
 # code than 0 (1: affected, 3: inconclusive) does not keep the next one from starting.
 gpu: .venv/.installed  ## On a GPU machine: run what has not been run there yet; GPU_PROFILE=NAME for another server
+	$(BIN)/vllm-arms prepare --profile $(GPU_PROFILE)
+	$(BIN)/vllm-arms doctor --experiment workarounds --profile $(GPU_PROFILE)
 	-$(BIN)/vllm-arms run no-speculation --profile $(GPU_PROFILE)
 	-$(BIN)/vllm-arms run workarounds --profile $(GPU_PROFILE)
 	-$(BIN)/vllm-arms run memory-pressure --profile $(GPU_PROFILE)
