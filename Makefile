@@ -51,12 +51,13 @@ image-vllm-cpu: .venv/.installed  ## Build the container image of vLLM for CPU f
 test: .venv/.installed-dev  ## Set everything up and run the tests, a real vLLM included
 	$(BIN)/pytest
 
-check: .venv/.installed-dev  ## Formatting, lint, types, layers, docstrings of tests
+check: .venv/.installed-dev  ## Formatting, lint, types, layers, docstrings of tests, advisories
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/interrogate --quiet tests
+	$(BIN)/python -m tests.advisories
 
 bench: .venv/.installed-dev  ## Print what measuring costs, a request, a run and a page, and how fast logs are scanned
 	$(BIN)/python -m tests.bench_scan
