@@ -1,7 +1,8 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup arms demo plan image-miniature image-vllm-cpu test check bench truth faults fuzz schema clean
+.PHONY: help setup arms demo plan gpu image-miniature image-vllm-cpu test check bench truth faults fuzz schema clean
 PYTHON ?= python3
 EXPERIMENT ?= three-arm
+GPU_PROFILE ?= vllm-cuda-tiny-hybrid
 BIN := .venv/bin
 
 help:  ## Show the targets
@@ -29,6 +30,17 @@ demo: .venv/.installed  ## The three arms in seconds on the miniature, which is 
 
 plan: .venv/.installed  ## Show what `make arms` would do, and start nothing
 	$(BIN)/vllm-arms plan $(EXPERIMENT) $(if $(PROFILE),--profile $(PROFILE))
+
+# What has not been run on a GPU yet, in order of worth (docs/gpu.md). A run that ends with another
+# code than 0 (1: affected, 3: inconclusive) does not keep the next one from starting.
+gpu: .venv/.installed  ## On a GPU machine: run what has not been run there yet; GPU_PROFILE=NAME for another server
+	$(BIN)/vllm-arms prepare --profile $(GPU_PROFILE)
+	$(BIN)/vllm-arms doctor --experiment workarounds --profile $(GPU_PROFILE)
+	-$(BIN)/vllm-arms run no-speculation --profile $(GPU_PROFILE)
+	-$(BIN)/vllm-arms run workarounds --profile $(GPU_PROFILE)
+	-$(BIN)/vllm-arms run memory-pressure --profile $(GPU_PROFILE)
+	-$(BIN)/vllm-arms run chunk-length --profile $(GPU_PROFILE)
+	-$(BIN)/vllm-arms run three-arm --profile vllm-cuda-agreeing-drafts
 
 image-miniature: .venv/.installed  ## Build the miniature's container image; ENGINE_IMAGE=NAME for another base
 	$(BIN)/vllm-arms build-image miniature

@@ -103,6 +103,10 @@ class ServerSettings(Record):
     token_budget: str | None = None
     """Tokens of one scheduler step, as a size expression; the profile's when absent."""
 
+    context: str | None = None
+    """Tokens of the longest request, as a size expression: what `{context}` stands for in the
+    command line; the profile's when absent. Its cache must have room for one such request."""
+
     patch: Name | None = None
     """File in `arms/patches/`, applied to a copy of the engine's package for this start. The one
     named `sham` changes no meaning: it shows that the copy alone removes nothing."""

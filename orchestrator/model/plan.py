@@ -155,7 +155,8 @@ class Declared(Record):
 
     tokenizer_ids: tuple[int, ...]
     prompt_tokens: int
-    """Of all cells together: must stay below half of the KV cache."""
+    """What must stay below half of the KV cache: of all requests together; of an arm with company,
+    of one request that is sent alone."""
 
 
 class ArmPlan(Record):
