@@ -1,30 +1,21 @@
 """What judging costs as a run grows: time, memory peak, and the size of its reports.
 
-Prints figures, asserts none. `python -m tests.bench_analysis [--json FILE] [--largest ARMS]`.
+`python -m tests.bench_analysis [--json FILE] [--largest ARMS]`
 
 A real run of the miniature (one arm, 20 exchanges, one measured cell) is the material. Runs of 10,
-100 and 1,000 arms are made of it: each arm's files are links to the same ones, so that reading,
+100, 500 (10,000 exchanges) and 1,000 arms are made of it: each arm's files are links to the same ones, so that reading,
 decoding, digesting, comparing and judging are done for every arm anew, while the disk's cache is
 warm. Each size is judged in a process of its own, whose memory peak is its own.
 """
 
-import argparse
-import json
 import multiprocessing
 import os
-import platform
-import resource
 import shutil
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
-
-import psutil
-from rich.console import Console
 
 from orchestrator.adapters.run_store import RunStore
 from orchestrator.cli.reporting import page
@@ -33,81 +24,62 @@ from orchestrator.digest import numeric_key
 from orchestrator.model.plan import Plan
 from orchestrator.reporting.markdown import markdown
 from orchestrator.runner import judge_run
-from tests.conftest import COMMAND, PROJECT
+from tests.benchmarking import Figures, arguments, benchmark, peak_mib
+from tests.conftest import COMMAND, PROJECT, copied_project
 
-CONSOLE = Console(width=120)
 ARM = "contaminated"
-SIZES = (10, 100, 1000)
-Figures = dict[str, Any]
+SIZES = (10, 100, 500, 1000)
+ROUNDS = 5
+
+Cost = list[tuple[str, str, float]]
+"""Name, unit and value."""
 
 
 def main() -> None:
     """Smallest first."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", type=Path, help="also write the figures there")
+    parser = arguments(__doc__)
     parser.add_argument("--largest", type=int, default=SIZES[-1], help="arms of the largest run")
     asked = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="vllm-arms-bench-") as folder:
+    with (
+        tempfile.TemporaryDirectory(prefix="vllm-arms-bench-") as folder,
+        benchmark(asked) as figures,
+    ):
         material = real_run(Path(folder))
-        found: Figures = {"machine": machine(), "decoding": decoding(material), "runs": []}
-        told = found["decoding"]
-        CONSOLE.print(
-            f"decode: {told['decoded_per_s']:,.0f} answers/s of {told['answer_bytes']:,} bytes; "
-            f"digest: {told['digested_per_s']:,.0f} answers/s"
-        )
+        decoding(figures, material)
         for arms in (size for size in SIZES if size <= asked.largest):
             grown = Path(folder) / f"of-{arms}"
             grow(material, arms, grown)
-            figures = in_a_process_of_its_own(grown)
-            found["runs"].append(figures)
-            CONSOLE.print(
-                f"{arms:5} arms, {figures['exchanges']:6,} exchanges: judged in "
-                f"{figures['judge_s']:.1f} s, memory peak {figures['peak_mib']:,.0f} MiB; "
-                f"report.md {figures['markdown_s']:.2f} s, {figures['markdown_bytes']:,} bytes; "
-                f"report.html {figures['html_s']:.1f} s, {figures['html_bytes']:,} bytes"
-            )
-    if asked.json is not None:
-        asked.json.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
-
-
-def machine() -> Figures:
-    """What the figures belong to."""
-    return {
-        "processors": os.cpu_count(),
-        "processor": platform.processor() or platform.machine(),
-        "python": platform.python_version(),
-        "memory_bytes": psutil.virtual_memory().total,
-        "load_before": os.getloadavg()[0],
-    }
+            for name, unit, value in in_a_process_of_its_own(grown):
+                figures.add(f"{arms} arms, {20 * arms:,} exchanges: {name}", unit, [value])
 
 
 def real_run(folder: Path) -> RunStore:
     """`three-arm --quick` of one arm, on the miniature."""
-    for name in ("arms", "launch_profiles"):
-        shutil.copytree(PROJECT / name, folder / name)
+    project = copied_project(folder)
     subprocess.run(
         [*COMMAND, "run", "three-arm", "--quick", "--arm", ARM, "--profile", "miniature",
-         "--project", str(folder)],
-        stdout=subprocess.DEVNULL, check=False, cwd=PROJECT,
+         "--project", str(project)],
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False, cwd=PROJECT,
     )  # fmt: skip
-    (run,) = (path for path in (folder / "runs" / "three-arm").iterdir() if path.is_dir())
+    (run,) = (path for path in (project / "runs" / "three-arm").iterdir() if path.is_dir())
     return RunStore.open(run)
 
 
-def decoding(material: RunStore) -> Figures:
+def decoding(figures: Figures, material: RunStore) -> None:
     """Answers a second, of processor time."""
     answers = [exchange.response for exchange, _ in material.exchanges(ARM)][1:] * 20
-    began_s = time.process_time()
-    observed = [decode(answer, top_logprobs=20) for answer in answers]
-    decoded_s = time.process_time()
-    for observation in observed:
-        numeric_key(observation)
-    digested_s = time.process_time()
-    return {
-        "answer_bytes": len(answers[0]),
-        "decoded_per_s": len(answers) / (decoded_s - began_s),
-        "digested_per_s": len(answers) / (digested_s - decoded_s),
-    }
+    decoded_per_s, digested_per_s = [], []
+    for _ in range(ROUNDS):
+        began_s = time.process_time()
+        observed = [decode(answer, top_logprobs=20) for answer in answers]
+        decoded_s = time.process_time()
+        for observation in observed:
+            numeric_key(observation)
+        digested_s = time.process_time()
+        decoded_per_s.append(len(answers) / (decoded_s - began_s))
+        digested_per_s.append(len(answers) / (digested_s - decoded_s))
+    figures.add(f"decoded, of {len(answers[0]):,} bytes", "answers/s", decoded_per_s)
+    figures.add("digested", "answers/s", digested_per_s)
 
 
 def grow(material: RunStore, arms: int, target: Path) -> None:
@@ -129,36 +101,35 @@ def _names(arms: int) -> Iterator[str]:
     return (f"arm-{number:04d}" for number in range(1, arms + 1))
 
 
-def in_a_process_of_its_own(run: Path) -> Figures:
+def in_a_process_of_its_own(run: Path) -> Cost:
     """Judge and report it."""
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         return pool.apply(judged, (run,))
 
 
-def judged(run: Path) -> Figures:
-    """Wall times, sizes, and this process's memory peak."""
+def judged(run: Path) -> Cost:
+    """Processor times, sizes, and this process's memory peak."""
     store = RunStore.open(run)
     plan = store.read("plan.json", Plan)
-    began_s = time.monotonic()
+    began_s, wall_s = time.process_time(), time.monotonic()
     verdict = judge_run(plan, store)
-    judged_s = time.monotonic()
+    judged_s, wall_s = time.process_time(), time.monotonic() - wall_s
+    peak = peak_mib()
     as_text = markdown(plan, verdict, command="bench")
-    text_s = time.monotonic()
-    peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    text_s = time.process_time()
     as_page = page(plan, verdict, store)
-    page_s = time.monotonic()
-    return {
-        "arms": len(plan.arms),
-        "exchanges": 20 * len(plan.arms),
-        "judge_s": judged_s - began_s,
-        "peak_mib": peak_mib,
-        "markdown_s": text_s - judged_s,
-        "markdown_bytes": len(as_text.encode()),
-        "html_s": page_s - text_s,
-        "html_bytes": len(as_page.encode()),
-        "peak_with_html_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
-    }
+    page_s = time.process_time()
+    return [
+        ("judged, processor time", "s", judged_s - began_s),
+        ("judged, wall time", "s", wall_s),
+        ("memory peak of judging", "MiB", peak),
+        ("report.md, processor time", "s", text_s - judged_s),
+        ("report.md", "MB", len(as_text.encode()) / 1e6),
+        ("report.html, processor time", "s", page_s - text_s),
+        ("report.html", "MB", len(as_page.encode()) / 1e6),
+        ("memory peak with report.html", "MiB", peak_mib()),
+    ]
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -1,25 +1,30 @@
 """What the orchestrator costs: the three arms against the same work by a bare script.
 
-Prints figures and asserts none. `python -m tests.bench_arms [--quick]`; nine minutes, or five.
+`python -m tests.bench_arms [--profile NAME] [--quick] [--pairs N] [--json FILE]`
 
-The bare script starts the same servers with the same command lines, waits for /health, sends the
-same request bodies one after the other over one connection, and stops each server with SIGTERM,
-waiting until its process group is gone. It keeps no bytes, reads no counters, and checks nothing.
+The bare script starts the same servers with the same command lines, or containers, waits for
+/health, sends the same request bodies one after the other over one connection, and stops each
+server with SIGTERM, waiting until it is gone. It keeps no bytes, reads no counters, and checks
+nothing. Who goes first alternates from pair to pair: what else the machine does falls on both.
 """
 
 import os
 import signal
-import statistics
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from uuid import uuid4
 
 import httpx
 import structlog
-from rich.console import Console
 
+from orchestrator.adapters.container_creation import create
+from orchestrator.adapters.docker_engine import docker_engine
 from orchestrator.adapters.process_server import (
     command_line,
     environment,
@@ -27,67 +32,81 @@ from orchestrator.adapters.process_server import (
     running_process,
 )
 from orchestrator.cli.planning import resolve_plan
-from orchestrator.model.plan import ArmPlan, Plan
+from orchestrator.model.container import ContainerPlan
+from orchestrator.model.plan import ArmPlan, LaunchPlan, Plan
 from orchestrator.requesting import request_body
+from tests.benchmarking import Figures, arguments, benchmark
+from tests.conftest import COMMAND, PROJECT, copied_project
 from tests.test_process_server import launch
 
-PROJECT = Path(__file__).parent.parent
-CONSOLE = Console(width=120)
 NOTHING = "import time; time.sleep(600)"
 
 
 def main() -> None:
-    """All figures, cheapest first."""
+    """What is cheap first; then the pairs."""
     structlog.configure(logger_factory=structlog.ReturnLoggerFactory())  # figures only
-    selection = "quick" if "--quick" in sys.argv else "plain"
-    help_s = [timed(["vllm-arms", "--help"]) for _ in range(5)]
-    CONSOLE.print(f"vllm-arms --help: {statistics.median(help_s):.3f} s (median of 5)")
-    noticed = [exit_noticed() for _ in range(20)]
-    CONSOLE.print(
-        f"a server's exit is noticed after {1000 * statistics.median(noticed):.1f} ms "
-        f"(median of 20; worst {1000 * max(noticed):.1f} ms)"
-    )
-    made = resolve_plan(PROJECT, "three-arm", "vllm-cpu-tiny-hybrid", selection, [], print).plan
-    flags = [] if selection == "plain" else ["--quick"]
+    parser = arguments(__doc__)
+    parser.add_argument("--profile", default="vllm-cpu-tiny-hybrid")
+    parser.add_argument("--quick", action="store_true", help="the experiment's quick selection")
+    parser.add_argument("--pairs", type=int, default=3)
+    asked = parser.parse_args()
+    with benchmark(asked) as figures:
+        figures.add("vllm-arms --help", "s", [timed(["--help"]) for _ in range(5)])
+        noticed_ms = [1000 * exit_noticed() for _ in range(20)]
+        figures.add("a server's exit is noticed after", "ms", noticed_ms)
+        compare(figures, asked.profile, quick=asked.quick, pairs=asked.pairs)
+
+
+def compare(figures: Figures, profile: str, *, quick: bool, pairs: int) -> None:
+    """Ours and the bare script in turn."""
+    selection = "quick" if quick else "plain"
+    made = resolve_plan(PROJECT, "three-arm", profile, selection, [], lambda *_: None).plan
+    command = ["run", "three-arm", "--profile", profile, *(["--quick"] if quick else [])]
     ours_s, bare_s = [], []
-    for order in ("bare first", "ours first"):
-        for who in ("bare", "ours") if order == "bare first" else ("ours", "bare"):
-            if who == "bare":
-                bare_s.append(bare(made))
-            else:
-                ours_s.append(timed(["vllm-arms", "run", "three-arm", *flags]))
-        CONSOLE.print(f"{order}: ours {ours_s[-1]:.1f} s, bare script {bare_s[-1]:.1f} s")
-    CONSOLE.print(
-        f"three arms: {sum(ours_s) / sum(bare_s):.3f} × the bare script, "
-        f"{sum(len(cell.probes) for arm in made.arms for cell in arm.cells)} probes a run"
-    )
+    for pair in range(pairs):
+        if pair % 2:
+            ours_s.append(timed(command))
+            bare_s.append(bare(made))
+        else:
+            bare_s.append(bare(made))
+            ours_s.append(timed(command))
+    probes = sum(len(cell.probes) for arm in made.arms for cell in arm.cells)
+    name = f"three arms of {profile}, {probes} probes"
+    figures.add(f"{name}, ours", "s", ours_s)
+    figures.add(f"{name}, bare script", "s", bare_s)
+    ratios = [ours / alone for ours, alone in zip(ours_s, bare_s, strict=True)]
+    figures.add(f"{name}, ours over bare, by pairs", "×", ratios)
 
 
-def timed(command: list[str]) -> float:
-    """Wall time of a command of ours, its output thrown away."""
-    program = Path(sys.executable).with_name(command[0])
-    started = time.monotonic()
-    subprocess.run([program, *command[1:]], stdout=subprocess.DEVNULL, check=True, cwd=PROJECT)
-    return time.monotonic() - started
+def timed(arguments_: list[str]) -> float:
+    """Wall time of a command of ours, in a copy of the project, its output thrown away."""
+    with TemporaryDirectory(prefix="vllm-arms-bench-") as folder:
+        copied = copied_project(Path(folder))
+        project = ["--project", str(copied)] if arguments_[0] == "run" else []
+        started = time.monotonic()
+        subprocess.run(
+            [*COMMAND, *arguments_, *project],
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True, cwd=PROJECT,
+        )  # fmt: skip
+        return time.monotonic() - started
 
 
 def exit_noticed() -> float:
     """From SIGKILL of a server's first process to our knowing of it."""
     seen = threading.Event()
-    log_file = Path(f"/tmp/vllm-arms-bench-{os.getpid()}.log")  # noqa: S108 - removed below
-    try:
-        with running_process(
-            launch(NOTHING), port=1, log_file=log_file, hurry=threading.Event()
-        ) as server:
-            server.on_exit(seen.set)
-            time.sleep(0.3)
-            victim = max(server.pids())
-            started = time.monotonic()
-            os.kill(victim, signal.SIGKILL)
-            seen.wait(10)
-            return time.monotonic() - started
-    finally:
-        log_file.unlink(missing_ok=True)
+    with (
+        TemporaryDirectory() as folder,
+        running_process(
+            launch(NOTHING), port=1, log_file=Path(folder) / "log", hurry=threading.Event()
+        ) as server,
+    ):
+        server.on_exit(seen.set)
+        time.sleep(0.3)
+        victim = max(server.pids())
+        started = time.monotonic()
+        os.kill(victim, signal.SIGKILL)
+        seen.wait(10)
+        return time.monotonic() - started
 
 
 def bare(made: Plan) -> float:
@@ -101,26 +120,64 @@ def bare(made: Plan) -> float:
 def bare_arm(made: Plan, arm: ArmPlan) -> None:
     """One start."""
     port = free_port()
+    contained = arm.launch.container
+    lifetime = (
+        bare_process(arm.launch, port)
+        if contained is None
+        else bare_container(arm.launch, contained, port)
+    )
+    url = f"http://127.0.0.1:{port}"
+    with lifetime, httpx.Client(base_url=url, timeout=120, trust_env=False) as client:
+        while not healthy(client):
+            time.sleep(0.1)
+        probes = [arm.ready_probe, *arm.warm_up, *(p for c in arm.cells for p in c.probes)]
+        for probe in probes:
+            body = request_body(made, arm, probe)
+            client.post(
+                probe.endpoint, content=body, headers={"Content-Type": "application/json"}
+            ).raise_for_status()
+
+
+@contextmanager
+def bare_process(planned: LaunchPlan, port: int) -> Iterator[None]:
+    """Popen, SIGTERM, and until its group is gone."""
     with subprocess.Popen(
-        command_line(arm.launch, port),
-        env=environment(arm.launch, os.environ),
+        command_line(planned, port),
+        env=environment(planned, os.environ),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     ) as process:
-        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=120) as client:
-            while not healthy(client):
-                time.sleep(0.1)
-            probes = [arm.ready_probe, *arm.warm_up, *(p for c in arm.cells for p in c.probes)]
-            for probe in probes:
-                body = request_body(made, arm, probe)
-                client.post(
-                    probe.endpoint, content=body, headers={"Content-Type": "application/json"}
-                ).raise_for_status()
-        process.terminate()
-        process.wait()
-        while group_lives(process.pid):
-            time.sleep(0.02)
+        try:
+            yield
+        finally:
+            process.terminate()
+            process.wait()
+            while group_lives(process.pid):
+                time.sleep(0.02)
+
+
+@contextmanager
+def bare_container(planned: LaunchPlan, contained: ContainerPlan, port: int) -> Iterator[None]:
+    """The same container; no log, no inspection, no watching."""
+    with docker_engine() as client:
+        container = create(
+            client,
+            f"vllm-arms-bench-{uuid4().hex[:12]}",
+            contained,
+            command=command_line(planned, port),
+            environment=planned.environment,
+            labels={},
+            port=port,
+            published=port,
+        )
+        try:
+            container.start()
+            yield
+            container.kill(signal="SIGTERM")
+            container.wait()
+        finally:
+            container.remove(force=True)
 
 
 def healthy(client: httpx.Client) -> bool:

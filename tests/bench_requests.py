@@ -1,6 +1,6 @@
 """What measuring a request costs: our client against a bare httpx loop, on one server, interleaved.
 
-Prints figures and asserts none. `python -m tests.bench_requests [--profile NAME]`; two minutes.
+`python -m tests.bench_requests [--profile NAME] [--json FILE]`; two minutes.
 
 Each pair is the same request, byte for byte, sent by both in turn, and who goes first alternates:
 what the machine does meanwhile falls on both. Three figures of ours stand against the bare loop's
@@ -8,7 +8,6 @@ time from its call to the answer's last byte: the latency that we record, the ti
 is on disk, and the time until the counters are there too, which is what a probe of a run takes.
 """
 
-import argparse
 import tempfile
 import threading
 import time
@@ -16,11 +15,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
 
 import httpx
 import structlog
-from rich.console import Console
 
 from orchestrator.adapters.arm_server import ArmServer, running_arm_server
 from orchestrator.adapters.run_store import RunStore
@@ -28,11 +25,10 @@ from orchestrator.cli.planning import resolve_plan
 from orchestrator.metrics import read_metrics
 from orchestrator.model.plan import ArmPlan, Plan, ProbePlan
 from orchestrator.requesting import request_body
-from orchestrator.statistics import median_interval
 from orchestrator.streaming import decode_stream
+from tests.benchmarking import Figures, arguments, benchmark
+from tests.conftest import PROJECT
 
-PROJECT = Path(__file__).parent.parent
-CONSOLE = Console(width=120)
 PAIRS = 220
 COMPLETIONS = "/v1/completions"
 HEADERS = {"Content-Type": "application/json"}
@@ -56,17 +52,25 @@ class Bench:
 def main() -> None:
     """Requests in one piece, then streamed ones."""
     structlog.configure(logger_factory=structlog.ReturnLoggerFactory())  # figures only
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = arguments(__doc__)
     parser.add_argument("--profile", default="vllm-cpu-tiny-hybrid")
-    with running_bench(parser.parse_args().profile) as bench:
+    asked = parser.parse_args()
+    with benchmark(asked) as figures, running_bench(asked.profile) as bench:
         whole = bench.arm.cells[0].probes[0]
-        CONSOLE.print(f"requests in one piece, {PAIRS} pairs:")
-        compare(lambda number: bare_whole(bench, whole), lambda number: ours(bench, whole, number))
-        streamed = bench.arm.cold[0].probes[0]
-        CONSOLE.print(f"time to first token, streamed, {PAIRS} pairs:")
         compare(
+            figures,
+            "in one piece",
+            lambda number: bare_whole(bench, whole),
+            lambda number: ours(bench, whole, number),
+        )
+        streamed = bench.arm.cold[0].probes[0]
+        compare(
+            figures,
+            "streamed",
             lambda number: bare_first_token(bench, streamed),
-            lambda number: {"as we record it": our_first_token(bench, streamed, number)},
+            lambda number: {
+                "first token as we record it": our_first_token(bench, streamed, number)
+            },
         )
 
 
@@ -92,7 +96,12 @@ def running_bench(profile: str) -> Iterator[Bench]:
                 yield Bench(made, arm, server, store, http)
 
 
-def compare(bare: Callable[[int], float], measured: Callable[[int], dict[str, float]]) -> None:
+def compare(
+    figures: Figures,
+    kind: str,
+    bare: Callable[[int], float],
+    measured: Callable[[int], dict[str, float]],
+) -> None:
     """Both in turn, and the differences of the pairs."""
     bare(0), measured(0)
     pairs: list[tuple[float, dict[str, float]]] = []
@@ -103,13 +112,12 @@ def compare(bare: Callable[[int], float], measured: Callable[[int], dict[str, fl
         else:
             ours_s = measured(number)
             pairs.append((bare(number), ours_s))
-    CONSOLE.print(f"  bare loop: median {1000 * median(bare_s for bare_s, _ in pairs):.2f} ms")
+    figures.add(f"{kind}, bare loop", "ms", [1000 * bare_s for bare_s, _ in pairs])
     for name in pairs[0][1]:
         added = [1000 * (ours_s[name] - bare_s) for bare_s, ours_s in pairs]
-        ratio = median(ours_s[name] / bare_s for bare_s, ours_s in pairs)
-        interval = median_interval(added)
-        told = "" if interval is None else f" ({interval.low:+.2f} to {interval.high:+.2f})"
-        CONSOLE.print(f"  {name}: {median(added):+.2f} ms{told}, {ratio:.3f} ×")
+        figures.add(f"{kind}, {name}, added", "ms", added)
+        ratios = [ours_s[name] / bare_s for bare_s, ours_s in pairs]
+        figures.add(f"{kind}, {name}, over bare", "×", ratios)
 
 
 def bare_whole(bench: Bench, probe: ProbePlan) -> float:

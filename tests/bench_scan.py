@@ -1,44 +1,50 @@
-"""How fast the scanner is: `python -m tests.bench_scan`. Prints, and judges nothing."""
+"""How fast the scanner is: `python -m tests.bench_scan [--json FILE]`."""
 
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 from orchestrator.adapters.log_files import scan_file
 from orchestrator.serverlog.scan import TABLES
+from tests.benchmarking import arguments, benchmark, peak_mib
 from tests.serverlog.corpus import LOGS
 
-COPIES = 40
+COPIES = (4, 40)
 RUNS = 5
 
 
 def main() -> None:
-    """Scan all recorded logs, many times over, and let a search tool look for the same words."""
+    """Recorded logs, many times over, and ten times that; then search tools with the same words.
+
+    Processor time: other work on the machine is not in it.
+    """
     words = "\n".join(rule.starts for rule in (*TABLES.facts, *TABLES.findings))
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "all.log"
-        path.write_bytes(b"".join(log.content for log in LOGS) * COPIES)
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        benchmark(arguments(__doc__).parse_args()) as figures,
+    ):
         patterns = Path(folder) / "words"
         patterns.write_text(words, "utf-8")
-        lines = scan_file(path).lines
-        _print("scanner", lines, lambda: scan_file(path))
+        path = Path(folder) / "all.log"
+        for copies in COPIES:
+            path.write_bytes(b"".join(log.content for log in LOGS) * copies)
+            lines = scan_file(path).lines
+            rates = [lines / _seconds(lambda: scan_file(path)) for _ in range(RUNS)]
+            figures.add(f"scanned, {lines:,} lines", "lines/s", rates)
+            megabytes = path.stat().st_size / 1e6
+            figures.add("the same", "MB/s", [megabytes * rate / lines for rate in rates])
+            figures.add("memory peak after it", "MiB", [peak_mib()])
         for tool in filter(shutil.which, ("rg", "grep")):
             command = [tool, "--fixed-strings", f"--file={patterns}", "--count", str(path)]
-            _print(
-                tool,
-                lines,
-                lambda command=command: subprocess.run(command, check=True, capture_output=True),
-            )
+            took_s = [_seconds(lambda command=command: _run(command)) for _ in range(RUNS)]
+            figures.add(f"searched by {tool}", "lines/s", [lines / each_s for each_s in took_s])
 
 
-def _print(name: str, lines: int, action: Callable[[], object]) -> None:
-    """The best of several runs: what disturbs a run only makes it slower."""
-    best_s = min(_seconds(action) for _ in range(RUNS))
-    sys.stdout.write(f"{name:8} {lines:,} lines in {best_s:.2f} s: {lines / best_s:,.0f} lines/s\n")
+def _run(command: list[str]) -> None:
+    subprocess.run(command, check=True, capture_output=True)
 
 
 def _seconds(action: Callable[[], object]) -> float:
