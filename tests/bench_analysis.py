@@ -3,9 +3,9 @@
 `python -m tests.bench_analysis [--json FILE] [--largest ARMS]`
 
 A real run of the miniature (one arm, 20 exchanges, one measured cell) is the material. Runs of 10,
-100, 500 (10,000 exchanges) and 1,000 arms are made of it: each arm's files are links to the same ones, so that reading,
-decoding, digesting, comparing and judging are done for every arm anew, while the disk's cache is
-warm. Each size is judged in a process of its own, whose memory peak is its own.
+100, 500 (10,000 exchanges) and 1,000 arms are made of it: each arm's files are links to the same
+ones, so that reading, decoding, digesting, comparing and judging are done for every arm anew, while
+the disk's cache is warm. Each size is judged in a process of its own, whose memory peak is its own.
 """
 
 import multiprocessing

@@ -11,7 +11,6 @@ nothing. Who goes first alternates from pair to pair: what else the machine does
 import os
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator

@@ -16,8 +16,8 @@ import structlog
 from orchestrator.adapters.docker_engine import docker_engine
 from orchestrator.adapters.process_server import running_process
 from tests.benchmarking import CONSOLE, Figures, arguments, benchmark, peak_mib
-from tests.container_servers import ContainerServers
 from tests.conftest import engine_image
+from tests.container_servers import ContainerServers
 from tests.test_process_server import launch
 
 SIZES_MB = (1, 10, 100)

@@ -20,7 +20,6 @@ from orchestrator.adapters.run_store import RunStore
 from orchestrator.adapters.running_server import RunningServer, Runtime
 from orchestrator.cli.planning import resolve_plan
 from orchestrator.cli.starting import runtime_of
-from orchestrator.model.exchange import Exchange
 from orchestrator.model.plan import ArmPlan, LaunchPlan, Plan
 from orchestrator.requesting import request_body
 from tests.benchmarking import Figures, arguments, benchmark
@@ -78,7 +77,7 @@ def _start(plan: Plan, arm: ArmPlan) -> tuple[float, float]:
     """Seconds from the poller's first 200 to ready, and of the completion in between."""
     with tempfile.TemporaryDirectory() as folder:
         store = RunStore(Path(folder))
-        kept: list[Exchange] = []
+        answered_s: list[float] = []
         pollers: list[Poller] = []
         with runtime_of(arm, store) as runtime:
             try:
@@ -87,7 +86,7 @@ def _start(plan: Plan, arm: ArmPlan) -> tuple[float, float]:
                     ready_body=request_body(plan, arm, arm.ready_probe),
                     log_file=store.arm_dir(arm.name) / "server.log",
                     memory_file=store.arm_dir(arm.name) / "memory.jsonl",
-                    keep=kept.append,
+                    keep=lambda exchange: answered_s.append(exchange.times.latency_s),
                     keep_beats=lambda *_: None,
                     on_wait=lambda *_: None,
                     hurry=threading.Event(),
@@ -101,7 +100,7 @@ def _start(plan: Plan, arm: ArmPlan) -> tuple[float, float]:
                     poller.stopped.set()
         if poller.first_s is None:
             raise RuntimeError(f"{arm.name}: the poller was never answered")
-        return ready_s - poller.first_s, kept[0].times.latency_s
+        return ready_s - poller.first_s, answered_s[0]
 
 
 def _polled(runtime: Runtime, pollers: list[Poller]) -> Runtime:
