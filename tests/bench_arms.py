@@ -36,9 +36,9 @@ from orchestrator.model.plan import ArmPlan, LaunchPlan, Plan
 from orchestrator.requesting import request_body
 from tests.benchmarking import Figures, arguments, benchmark
 from tests.conftest import COMMAND, PROJECT, copied_project
-from tests.test_process_server import launch
+from tests.test_process_server import eventually, launch
 
-NOTHING = "import time; time.sleep(600)"
+NOTHING = "import time; print('up', flush=True); time.sleep(600)"
 
 
 def main() -> None:
@@ -100,11 +100,13 @@ def exit_noticed() -> float:
         ) as server,
     ):
         server.on_exit(seen.set)
-        time.sleep(0.3)
+        if not eventually(lambda: b"up" in (Path(folder) / "log").read_bytes()):
+            raise RuntimeError("the server did not start")
         victim = max(server.pids())
         started = time.monotonic()
         os.kill(victim, signal.SIGKILL)
-        seen.wait(10)
+        if not seen.wait(10):
+            raise RuntimeError("the server's exit was not noticed within 10 s")
         return time.monotonic() - started
 
 

@@ -34,8 +34,8 @@ class Figure:
     most: float
 
     def __str__(self) -> str:
-        spread = "" if self.n == 1 else f" ({self.least:,.4g} to {self.most:,.4g})"
-        return f"{self.name}: {self.median:,.4g} {self.unit}{spread}, n = {self.n}"
+        spread = "" if self.n == 1 else f" ({_digits(self.least)} to {_digits(self.most)})"
+        return f"{self.name}: {_digits(self.median)} {self.unit}{spread}, n = {self.n}"
 
 
 class Figures:
@@ -106,6 +106,10 @@ def machine() -> dict[str, Any]:
 def peak_mib(who: int = resource.RUSAGE_SELF) -> float:
     """Most memory that this process, or the largest of its ended children, had resident."""
     return resource.getrusage(who).ru_maxrss / 1024
+
+
+def _digits(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
 def _processor() -> str:
