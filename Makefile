@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup arms demo plan image-miniature image-vllm-cpu test check bench truth faults schema clean
+.PHONY: help setup arms demo plan image-miniature image-vllm-cpu test check bench bench-peer truth faults schema clean
 PYTHON ?= python3
 EXPERIMENT ?= three-arm
 BIN := .venv/bin
@@ -53,6 +53,9 @@ bench: .venv/.installed-dev  ## Print what measuring costs, a request, a run and
 	$(BIN)/python -m tests.bench_arms
 	$(BIN)/python -m tests.bench_docker
 	$(BIN)/python -m tests.bench_pages
+
+bench-peer: .venv/.installed-dev  ## Set vllm bench sweep serve beside this, on one real vLLM; ten minutes; writes docs/peer.md
+	$(BIN)/python -m tests.peer.report --json tests/peer/recorded.json
 
 truth: .venv/.installed-dev  ## Hold the judge against known truth, with and without each rule; writes docs/truth.md
 	$(BIN)/python -m tests.truth.report

@@ -6,6 +6,7 @@
 import argparse
 import os
 import platform
+import signal
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -32,6 +33,8 @@ def main() -> None:
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there too")
     parser.add_argument("--rounds", type=int, default=2, help="of the timing; every other reversed")
     asked = parser.parse_args()
+    # A shell lets what it puts in the background ignore SIGINT, and a tool would inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     found = compared(asked.rounds)
     if asked.json is not None:
         asked.json.write_text(found.model_dump_json(indent=1) + "\n", encoding="utf-8")

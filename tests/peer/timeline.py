@@ -62,11 +62,21 @@ def measured(events: Sequence[Event]) -> list[Event]:
     return [e for e in events if e.asked is not None and e.asked["max_tokens"] == MAX_TOKENS]
 
 
-def requests(events: Sequence[Event]) -> list[dict[str, JsonValue]]:
-    """What was asked for, in order, without the fields that only one tool sends."""
+def requests(events: Sequence[Event]) -> list[list[dict[str, JsonValue]]]:
+    """What each server was asked for, in order, without the fields that only one tool sends.
+
+    A salt is told by its number on its server: which requests share one matters, its text does not.
+    """
+    return [_requests(measured(life)) for life in _lives(events)]
+
+
+def _requests(work: Sequence[Event]) -> list[dict[str, JsonValue]]:
+    asked = [event.asked or {} for event in work]
+    salts = list(dict.fromkeys(str(fields.get("cache_salt")) for fields in asked))
     return [
-        {name: value for name, value in (event.asked or {}).items() if name not in OWN_FIELDS}
-        for event in measured(events)
+        {name: value for name, value in fields.items() if name not in OWN_FIELDS}
+        | {"cache_salt": salts.index(str(fields.get("cache_salt")))}
+        for fields in asked
     ]
 
 
