@@ -59,13 +59,8 @@ check: .venv/.installed-dev  ## Formatting, lint, types, layers, docstrings of t
 	$(BIN)/interrogate --quiet tests
 	$(BIN)/python -m tests.advisories
 
-bench: .venv/.installed-dev  ## Print what measuring costs, a request, a run and a page, and how fast logs are scanned
-	$(BIN)/python -m tests.bench_scan
-	$(BIN)/python -m tests.bench_analysis
-	$(BIN)/python -m tests.bench_requests
-	$(BIN)/python -m tests.bench_arms
-	$(BIN)/python -m tests.bench_docker
-	$(BIN)/python -m tests.bench_pages
+bench: .venv/.installed-dev  ## Print what measuring costs, on both runtimes and the real vLLM; JSON=FILE writes it too
+	$(BIN)/python -m tests.bench $(if $(JSON),--json $(JSON))
 
 truth: .venv/.installed-dev  ## Hold the judge against known truth, with and without each rule; writes docs/truth.md
 	$(BIN)/python -m tests.truth.report
