@@ -1,7 +1,7 @@
 """`make bench`: every part in turn, as text and, with `--json FILE`, as JSON.
 
-`python -m tests.bench [--json FILE] [PART …]`. What needs a real vLLM prepares it on first use; what
-needs a Docker Engine ends with an error where there is none.
+`python -m tests.bench [--json FILE] [PART …]`. What needs a real vLLM prepares it on first use;
+what needs a Docker Engine ends with an error where there is none.
 """
 
 import argparse
