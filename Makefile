@@ -1,7 +1,9 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup arms demo plan image-miniature image-vllm-cpu test check bench bench-peer truth faults schema clean
+.PHONY: help setup arms demo plan gpu image-miniature image-vllm-cpu test check bench bench-peer truth faults fuzz \
+	schema clean
 PYTHON ?= python3
 EXPERIMENT ?= three-arm
+GPU_PROFILE ?= vllm-cuda-tiny-hybrid
 BIN := .venv/bin
 
 help:  ## Show the targets
@@ -30,6 +32,17 @@ demo: .venv/.installed  ## The three arms in seconds on the miniature, which is 
 plan: .venv/.installed  ## Show what `make arms` would do, and start nothing
 	$(BIN)/vllm-arms plan $(EXPERIMENT) $(if $(PROFILE),--profile $(PROFILE))
 
+# What has not been run on a GPU yet, in order of worth (docs/gpu.md). A run that ends with another
+# code than 0 (1: affected, 3: inconclusive) does not keep the next one from starting.
+gpu: .venv/.installed  ## On a GPU machine: run what has not been run there yet; GPU_PROFILE=NAME for another server
+	$(BIN)/vllm-arms prepare --profile $(GPU_PROFILE)
+	$(BIN)/vllm-arms doctor --experiment workarounds --profile $(GPU_PROFILE)
+	-$(BIN)/vllm-arms run no-speculation --profile $(GPU_PROFILE)
+	-$(BIN)/vllm-arms run workarounds --profile $(GPU_PROFILE)
+	-$(BIN)/vllm-arms run memory-pressure --profile $(GPU_PROFILE)
+	-$(BIN)/vllm-arms run chunk-length --profile $(GPU_PROFILE)
+	-$(BIN)/vllm-arms run three-arm --profile vllm-cuda-agreeing-drafts
+
 image-miniature: .venv/.installed  ## Build the miniature's container image; ENGINE_IMAGE=NAME for another base
 	$(BIN)/vllm-arms build-image miniature
 
@@ -39,26 +52,26 @@ image-vllm-cpu: .venv/.installed  ## Build the container image of vLLM for CPU f
 test: .venv/.installed-dev  ## Set everything up and run the tests, a real vLLM included
 	$(BIN)/pytest
 
-check: .venv/.installed-dev  ## Formatting, lint, types, layers, docstrings of tests
+check: .venv/.installed-dev  ## Formatting, lint, types, layers, docstrings of tests, advisories
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/interrogate --quiet tests
+	$(BIN)/python -m tests.advisories
 
-bench: .venv/.installed-dev  ## Print what measuring costs, a request, a run and a page, and how fast logs are scanned
-	$(BIN)/python -m tests.bench_scan
-	$(BIN)/python -m tests.bench_analysis
-	$(BIN)/python -m tests.bench_requests
-	$(BIN)/python -m tests.bench_arms
-	$(BIN)/python -m tests.bench_docker
-	$(BIN)/python -m tests.bench_pages
+bench: .venv/.installed-dev  ## Print what measuring costs, on both runtimes and the real vLLM; JSON=FILE writes it too
+	$(BIN)/python -m tests.bench $(if $(JSON),--json $(JSON))
 
 bench-peer: .venv/.installed-dev  ## Set vllm bench sweep serve beside this, on one real vLLM; ten minutes; writes docs/peer.md
 	$(BIN)/python -m tests.peer.report --json tests/peer/recorded.json
 
 truth: .venv/.installed-dev  ## Hold the judge against known truth, with and without each rule; writes docs/truth.md
 	$(BIN)/python -m tests.truth.report
+
+fuzz: .venv/.installed-dev  ## Look for bytes of a server that break us; a minute for each of four targets
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --group fuzz
+	$(BIN)/python -m tests.fuzz
 
 faults: .venv/.installed-dev  ## Put every fault to every stage of a run, on both runtimes; writes docs/faults.md
 	$(BIN)/python -m tests.faults.report

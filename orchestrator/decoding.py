@@ -166,7 +166,7 @@ def _is_float32(value: float) -> bool:
     try:
         if not math.isfinite(value):
             return False
-        (narrowed,) = struct.unpack("<f", struct.pack("<f", value))
+        (narrowed,) = struct.unpack("<f", struct.pack("<f", float(value)))  # JSON has integers too
     except OverflowError:
         return False
     return bool(narrowed == value)

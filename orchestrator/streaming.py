@@ -69,14 +69,15 @@ def decode_stream(response: bytes, arrivals: Sequence[Arrival]) -> StreamedAnswe
         raise ProbeError("the stream ended without a token, its usage, or its end mark")
     try:
         details = usage.get("prompt_tokens_details") or {}
+        cached = details.get("cached_tokens")
         return StreamedAnswer(
             first_token_s=token_times_s[0],
             last_token_s=token_times_s[-1],
             generated_tokens=int(usage["completion_tokens"]),
             prompt_tokens=int(usage["prompt_tokens"]),
-            cached_tokens=details.get("cached_tokens"),
+            cached_tokens=None if cached is None else int(cached),
         )
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise ProbeError(f"the stream's usage cannot be read: {usage}") from error
 
 

@@ -71,6 +71,17 @@ def docker_client() -> Iterator[docker.DockerClient]:
 
 
 @pytest.fixture(scope="session")
+def browser() -> str:
+    """Chromium or Chrome; skipped where there is none, a failure in CI."""
+    found = shutil.which("chromium") or shutil.which("google-chrome")
+    if found is None and IN_CI:
+        raise AssertionError("CI needs chromium: .ci/run installs it")
+    if found is None:
+        pytest.skip("no chromium and no google-chrome here")
+    return found
+
+
+@pytest.fixture(scope="session")
 def base_image(docker_client: docker.DockerClient) -> str:
     """An image with the Python that runs us: ENGINE_IMAGE, else the public one if it is there."""
     name = os.environ.get("ENGINE_IMAGE", "python:3.11-slim")

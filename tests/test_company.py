@@ -175,6 +175,24 @@ def test_a_volley_that_is_no_evidence_says_why(broken: dict[str, object], told: 
     assert told in cell.reason
 
 
+def test_equal_volleys_before_a_preempted_one_are_not_batch_equal() -> None:
+    """The reference after them comes after the preemption, and one alone says nothing of drift."""
+
+    def script(arm: ArmPlan, cell: CellPlan, probe: ProbePlan) -> Reply:
+        reply = alike(arm, cell, probe)
+        if cell.concurrency > 1 and cell is arm.cells[3] and probe.repeat == 2:
+            reply.preemptions = 1
+        return reply
+
+    earlier, preempted = verdict(script, company(documents=["one", "two"])).arms[1].cells
+
+    assert [earlier.verdict, preempted.verdict] == ["inconclusive"] * 2
+    assert "only one reference counts" in earlier.reason
+    assert "volley 1: 1 preemptions" in preempted.reason
+    assert preempted.pattern is not None
+    assert preempted.pattern.variants == "AAAAAAAA"
+
+
 def test_nothing_comes_before_b_where_company_is_measured() -> None:
     """A contaminated cell with concurrency would ask two questions at once."""
     arms = [{"name": "both", "cell": "contaminated", "concurrency": 2}]

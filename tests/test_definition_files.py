@@ -47,6 +47,37 @@ def test_every_shipped_definition_is_valid() -> None:
         assert definitions.profile(path.stem).name == path.stem
 
 
+@pytest.mark.parametrize(
+    "secret",
+    [
+        '"--api-key", "canary"',
+        '"--api_key=canary"',
+        '"--hf-token", "canary"',
+        '"--ssl-keyfile-password", "canary"',
+        '"--download-mirror", "https://user:canary@mirror.example"',
+    ],
+)
+@pytest.mark.parametrize(
+    ("name", "old", "new"),
+    [
+        ("launch_profiles/miniature.toml", "\nargs = [", "\nargs = [{}, "),
+        ("arms/three-arm.toml", '"contaminated"\n', '"contaminated"\nextra_args = [{}]\n'),
+    ],
+)
+def test_a_secret_among_the_arguments_is_refused_without_being_told(
+    edit: Edit, secret: str, name: str, old: str, new: str
+) -> None:
+    """It could not be kept out of the process list; the message says where it belongs."""
+    definitions = edit(name, old, new.format(secret))
+    read = definitions.profile if "profiles" in name else definitions.experiment
+    with pytest.raises(DefinitionError, match="VLLM_API_KEY") as refused:
+        read(Path(name).stem)
+
+    assert Path(name).name in str(refused.value)
+    assert "args" in str(refused.value)
+    assert "canary" not in str(refused.value)
+
+
 def test_the_shipped_documents_are_many_and_varied() -> None:
     """At least eight, in three languages and of three kinds, each several real blocks long."""
     definitions = Definitions(PROJECT)
@@ -78,8 +109,8 @@ def test_the_shipped_documents_are_many_and_varied() -> None:
         ("three-arm", 'name = "clean"', 'name = "caching-off"', r"arms: a name stands twice"),
         ("three-arm", 'clean = "stable"', 'cleen = "stable"', r"cleen: there is no such arm"),
         ("three-arm", 'clean = "stable"', 'clean = "fine"', r"expectations\..*\.clean: "),
-        ("three-arm", '"hu-szamla-orgonagyar",', '"nope",', r"documents\.0: no file .*nope"),
-        ("three-arm", '"hu-szamla-orgonagyar",', '"../x",', r"documents\.0: String should match"),
+        ("three-arm", '"hu-szerzodes-raktarberlet",', '"nope",', r"documents\.0: no file .*nope"),
+        ("three-arm", '"hu-szerzodes-raktarberlet",', '"../x",', r"documents\.0: String should match"),
         ("three-arm", '"en-letter-tender-decision"', '"nope"', r"warm_up_document: no file"),
     ],
 )  # fmt: skip

@@ -42,7 +42,6 @@ CRASH = (
 """A recorded start that failed on a word of the user's own, `no_such_format`."""
 
 HOSTILE = """"><script>alert(1)</script><img src=x onerror='alert(1)'>"""
-BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
 
 each_run = pytest.mark.parametrize("run", RUNS, ids=lambda path: path.name)
 
@@ -289,19 +288,3 @@ def test_an_unknown_format_is_a_usage_error() -> None:
     assert done.returncode == 2
     assert "--format" in done.stderr
     assert all(f"'{form}'" in done.stderr for form in ("md", "html", "junit"))
-
-
-if BROWSER is not None:  # an extra look where there is one; the parser above needs none
-
-    def test_a_browser_opens_the_page_from_disk_without_a_complaint(tmp_path: Path) -> None:
-        """Nothing on its console, and the whole page is there."""
-        file = tmp_path / "report.html"
-        file.write_text(recorded(RUNS[0]), encoding="utf-8")
-        done = subprocess.run(
-            [BROWSER, "--headless=new", "--no-sandbox", "--disable-gpu", "--dump-dom",
-             "--enable-logging=stderr", f"--user-data-dir={tmp_path / 'profile'}", file.as_uri()],
-            capture_output=True, text=True, check=True, timeout=120,
-        )  # fmt: skip
-
-        assert 'id="repeat"' in done.stdout
-        assert [line for line in done.stderr.splitlines() if ":CONSOLE" in line] == []

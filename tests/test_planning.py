@@ -188,3 +188,50 @@ def test_an_unknown_release_has_no_prediction_and_a_known_one_has() -> None:
     assert measured.prediction is not None
     assert measured.prediction.eligible == "eligible"
     assert len(measured.prediction.requests) == len(measured.probes)
+
+
+def test_an_arm_may_serve_shorter_requests() -> None:
+    """Its context is a size, and stands where its command line says `{context}`."""
+    arms = [
+        {"name": "usual", "cell": "reference", "extra_args": ["--longest", "{context}"]},
+        {
+            "name": "short", "cell": "reference", "context": "5*block",
+            "extra_args": ["--longest", "{context}"],
+        },
+    ]  # fmt: skip
+    made = plan(experiment(arms=arms, expectations={}), profile(context_tokens=512))
+
+    assert [arm.launch.argv[-2:] for arm in made.arms] == [
+        ("--longest", "512"),
+        ("--longest", "80"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arm", "told"),
+    [
+        ({"context": "5*block"}, r"no argument has \{context\}"),
+        ({"context": "5*", "extra_args": ["{context}"]}, "is no size"),
+    ],
+)
+def test_a_context_that_cannot_be_used_names_file_and_key(
+    arm: dict[str, object], told: str
+) -> None:
+    """It would be ignored in silence otherwise."""
+    asked = experiment(arms=[{"name": "short", "cell": "reference", **arm}], expectations={})
+
+    with pytest.raises(DefinitionError, match=rf"arms/small\.toml: arms\.short\.context: .*{told}"):
+        plan(asked)
+
+
+def test_a_start_needs_room_for_all_its_requests_and_with_company_for_one_that_is_alone() -> None:
+    """Nothing of a volley is restored, so its cache may be too small for it."""
+    arms = [
+        {"name": "alone", "cell": "reference"},
+        {"name": "company", "cell": "reference", "concurrency": 4},
+    ]
+    alone, company = plan(experiment(arms=arms, expectations={})).arms
+
+    b, documents, repeats, reference_repeats = 40, 2, 4, 2
+    assert alone.declared.prompt_tokens == documents * (repeats + 2 * reference_repeats) * b
+    assert company.declared.prompt_tokens == b

@@ -2,6 +2,7 @@
 
 import io
 import json
+import shutil
 import socket
 import tarfile
 import threading
@@ -16,11 +17,14 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from orchestrator.adapters.http_probe import LARGEST_PAGE_BYTES, ServerClient
+from orchestrator.adapters.heartbeat import Heartbeat
+from orchestrator.adapters.http_probe import ServerClient
 from orchestrator.adapters.packed_files import PACKED, compressed, unpacked
 from orchestrator.adapters.run_store import RunStore
+from orchestrator.adapters.server_connections import LARGEST_PAGE_BYTES
 from orchestrator.decoding import decode
 from orchestrator.errors import ProbeError, RunFolderError
+from orchestrator.model.exchange import Arrival
 from orchestrator.model.plan import LaunchPlan, ProbePlan
 from orchestrator.model.profile import ReadyLimits, StopLimits
 from orchestrator.model.secrets import REMOVED, without_secrets
@@ -28,6 +32,7 @@ from orchestrator.reporting.figures import launch_command
 from orchestrator.scoring.grading import values_of
 from orchestrator.streaming import decode_stream
 from tests.answers import TOP, body
+from tests.conftest import PROJECT, Call
 
 if TYPE_CHECKING:
     from orchestrator.model.exchange import Exchange
@@ -115,6 +120,38 @@ def test_an_answer_that_drips_is_given_up_and_kept() -> None:
     assert kept[0].response.startswith(b"xx")
 
 
+def test_headers_that_drip_are_given_up() -> None:
+    """The time limit is the whole answer's, from the first byte of its head on."""
+    kept: list[Exchange] = []
+    probe = ProbePlan(id="001-b1", role="b", prompt="p", salt="s", repeat=1)
+    with (
+        hostile(b"HTTP/1.1 200 OK\r\nX: ", b"x", pause_s=0.05) as port,
+        client_of(port, 0.5) as client,
+        pytest.raises(ProbeError, match=r"not whole after 0\.5 s"),
+    ):
+        client.send([(probe, b"{}")], kept.append)
+
+    assert kept[0].times.latency_s < 2
+    assert kept[0].response == b""
+
+
+@pytest.mark.parametrize(
+    ("block", "pause_s", "told"), [(b"x" * 2**20, 0.0, "exceeds"), (b"x", 0.05, "not whole")]
+)
+def test_the_liveness_check_reads_no_page_without_end(
+    block: bytes, pause_s: float, told: str
+) -> None:
+    """What it cannot read whole is no sign of life, and neither fills memory nor takes for ever."""
+    now_s = 0.0
+    with hostile(b"HTTP/1.1 200 OK\r\n\r\n", block, pause_s=pause_s) as port:
+        heartbeat = Heartbeat(port, timeout_s=0.5, clock=lambda: now_s)
+        heartbeat.begin()
+        now_s = 60.0
+        with pytest.raises(ProbeError, match=told):
+            heartbeat.check()
+        heartbeat.close()
+
+
 def test_headers_that_never_end_are_given_up() -> None:
     """The HTTP library bounds them; this holds it to that."""
     with (
@@ -129,23 +166,49 @@ def test_headers_that_never_end_are_given_up() -> None:
 @given(raw=st.binary(max_size=400))
 @example(raw=b'{"choices": ' + MANY_DIGITS + b"}")
 @example(raw=b"[" * 100_000)
+@example(raw=b'{"choices": [1], "usage": {"completion_tokens": 1e999, "prompt_tokens": 1}}')
 @example(raw=body().replace(b"token_id:7", b"token_id:" + MANY_DIGITS))
 def test_any_bytes_are_an_observation_or_a_typed_error(raw: bytes) -> None:
     """No answer of a server ends a run in another way."""
     with suppress(ProbeError):
         decode(raw, top_logprobs=TOP)
+    stream = b"data: " + raw + b"\n\ndata: [DONE]\n\n"
     with suppress(ProbeError):
-        decode_stream(b"data: " + raw + b"\n\n", ())
+        decode_stream(stream, [Arrival(bytes=len(stream), at_s=1.0)])
     values_of(raw.decode("latin-1"))
 
 
-def test_an_integer_that_no_double_holds_is_no_log_probability() -> None:
-    """It is refused by name, and no OverflowError escapes."""
+@pytest.mark.parametrize("number", [int(OVERFLOWING), 2**1023, 10**60, 2**64 + 1])
+def test_an_integer_that_no_float_holds_is_no_log_probability(number: int) -> None:
+    """It is refused by name, and no error of Python's own escapes."""
     answer = json.loads(body())
-    answer["choices"][0]["logprobs"]["token_logprobs"][0] = int(OVERFLOWING)
+    answer["choices"][0]["logprobs"]["token_logprobs"][0] = number
 
     with pytest.raises(ProbeError, match="no float32"):
         decode(json.dumps(answer).encode(), top_logprobs=TOP)
+
+
+@pytest.mark.parametrize("linked", ["the plan", "an arm", "an exchange"])
+def test_a_link_out_of_a_strangers_folder_is_not_followed(
+    tmp_path: Path, call: Call, linked: str
+) -> None:
+    """Neither a file's nor a folder's: what it leads to is nobody's evidence."""
+    run, elsewhere = tmp_path / "run", tmp_path / "elsewhere"
+    shutil.copytree(PROJECT / "docs" / "evidence" / "cpu-predicted-pairs", run)
+    arm = next((run / "arms").iterdir())
+    target = {"the plan": run / "plan.json.xz", "an arm": arm}.get(linked)
+    if target is None:
+        (arm / PACKED).unlink()
+        (arm / "exchanges").mkdir()
+        target = arm / "exchanges" / "000-ready.times.json"
+        target.write_text("{}", encoding="utf-8")
+    target.rename(elsewhere)
+    target.symlink_to(elsewhere)
+
+    code, _, error = call("analyze", run)
+
+    assert code == 2
+    assert "leads out of the run's folder" in error
 
 
 def _archive(name: str, kind: bytes) -> bytes:

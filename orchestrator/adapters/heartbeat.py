@@ -19,6 +19,7 @@ from collections.abc import Callable
 
 import httpx
 
+from orchestrator.adapters.server_connections import ServerConnections
 from orchestrator.errors import ProbeError
 from orchestrator.metrics import counter_lines, read_metrics
 from orchestrator.model.host import Beat
@@ -59,11 +60,7 @@ class Heartbeat:
         self._timeout_s = timeout_s
         self._moved_s = 0.0
         self._last: MetricsReading | None = None
-        self._http = httpx.Client(
-            base_url=f"http://127.0.0.1:{port}",
-            timeout=min(_PAGE_LIMIT_S, timeout_s),
-            trust_env=False,  # as for the probes
-        )
+        self._connections = ServerConnections(port, timeout_s=min(_PAGE_LIMIT_S, timeout_s))
 
     def begin(self) -> None:
         """A request is about to be sent."""
@@ -95,11 +92,11 @@ class Heartbeat:
 
     def close(self) -> None:
         """Close the connection: a server with an open one may refuse to end."""
-        self._http.close()
+        self._connections.close()
 
     def _page(self) -> tuple[str, str | None]:
         try:
-            page = self._http.get("/metrics").raise_for_status().text
+            page = self._connections.page("/metrics")
         except httpx.HTTPError as error:
             return "", f"its metrics page does not answer ({error!r})"
         return counter_lines(page), None

@@ -4,21 +4,18 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import suppress
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import Protocol
 
 import httpx
 
+from orchestrator.adapters.server_connections import ServerConnections
 from orchestrator.errors import ProbeError, ServerDiedError
 from orchestrator.model.exchange import Arrival, Exchange, ExchangeTimes
 from orchestrator.model.plan import ProbePlan
 
 LARGEST_ANSWER_BYTES = 64 * 2**20
 """An answer of 4096 tokens with 100 candidates each is about 25 MB; more is no answer to us."""
-
-LARGEST_PAGE_BYTES = 16 * 2**20
-"""`/metrics` of a vLLM is about 100 kB and `/server_info` about 20 kB."""
 
 EVENT_STREAM = "text/event-stream"
 
@@ -61,16 +58,10 @@ class ServerClient:
         self._watch = watch
         self._timeout_s = timeout_s
         self._largest_answer_bytes = largest_answer_bytes
-        self._sockets: list[Any] = []
         self._worker = ThreadPoolExecutor(max_workers=_AT_ONCE, thread_name_prefix="probe")
         self._server_ended = threading.Event()
         self._wake = threading.Event()
-        self.http = httpx.Client(
-            base_url=f"http://127.0.0.1:{port}",
-            timeout=timeout_s,
-            trust_env=False,  # a proxy between us and our own server would be a second suspect
-            event_hooks={"request": [self._trace]},
-        )
+        self._connections = ServerConnections(port, timeout_s=timeout_s)
 
     def server_ended(self) -> None:
         """To be called, from any thread, when the server's process ends."""
@@ -101,7 +92,7 @@ class ServerClient:
         try:
             self._wait(futures)
         except BaseException:
-            self.disconnect()
+            self._connections.disconnect()
             raise
         exchanges = tuple(future.result() for future in futures)
         for exchange in exchanges:
@@ -109,46 +100,18 @@ class ServerClient:
         return exchanges
 
     def page(self, path: str) -> str:
-        """A page of the server as text, for everything that is not a probe.
-
-        Raises:
-            httpx.HTTPError: It could not be had, its status is not 200, or it is larger than
-                `LARGEST_PAGE_BYTES` or slower than the client's time limit, both as a whole.
-        """
-        return self._page("GET", path, None)
+        """A page of the server as text; see `ServerConnections.page`."""
+        return self._connections.page(path)
 
     def page_for(self, path: str, body: object) -> str:
-        """What a page answers to a JSON body; raises as `page` does."""
-        return self._page("POST", path, body)
-
-    def disconnect(self) -> None:
-        """Shut the sockets, which also ends a request that waits on one of them."""
-        for connection in self._sockets:
-            with suppress(OSError):
-                connection.shutdown(2)  # SHUT_RDWR
+        """What a page answers to a JSON body; see `ServerConnections.page`."""
+        return self._connections.page_for(path, body)
 
     def close(self) -> None:
         """Close every connection: a server with an open one may refuse to end."""
-        self.disconnect()
+        self._connections.disconnect()
         self._worker.shutdown(wait=True)
-        self.http.close()
-
-    def _page(self, method: str, path: str, body: object) -> str:
-        """Asks for no compression and takes none: a small answer must not unpack to a large one."""
-        ends_s = time.monotonic() + self._timeout_s
-        received = bytearray()
-        plain = {"Accept-Encoding": "identity"}
-        with self.http.stream(method, path, json=body, headers=plain) as response:
-            response.raise_for_status()
-            if response.headers.get("Content-Encoding", "identity") != "identity":
-                raise httpx.DecodingError(f"{path} is compressed, which was not asked for")
-            for block in response.iter_raw():
-                received += block
-                if len(received) > LARGEST_PAGE_BYTES:
-                    raise httpx.DecodingError(f"{path} exceeds {LARGEST_PAGE_BYTES} bytes")
-                if time.monotonic() > ends_s:
-                    raise httpx.ReadTimeout(f"{path} was not whole after {self._timeout_s:g} s")
-        return received.decode("utf-8", "replace")
+        self._connections.close()
 
     def _wait(self, futures: Sequence[Future[Exchange]]) -> None:
         def answered() -> bool:
@@ -168,27 +131,29 @@ class ServerClient:
     def _exchange(
         self, probe: ProbePlan, body: bytes, keep: Callable[[Exchange], None]
     ) -> Exchange:
-        started_at, started_s = datetime.now(UTC), time.monotonic()
         received = bytearray()
         arrivals: list[Arrival] = []
         status: int | None = None
         error: str | None = None
-        try:
-            with self.http.stream(
-                "POST",
-                probe.endpoint,
-                content=body,
-                headers={"Content-Type": "application/json"},
-            ) as response:
-                status = response.status_code
-                streamed = response.headers.get("Content-Type", "").startswith(EVENT_STREAM)
-                ends_s = started_s + self._timeout_s
-                for size in self._collect(response.iter_raw(), received, ends_s):
-                    if streamed:
-                        at_s = time.monotonic() - started_s
-                        arrivals.append(Arrival(bytes=size, at_s=at_s))
-        except (httpx.HTTPError, _TooLargeError, _TooSlowError) as problem:
-            error = f"{type(problem).__name__}: {problem}"
+        with self._connections.limited(self._timeout_s) as over:
+            started_at, started_s = datetime.now(UTC), time.monotonic()
+            try:
+                with self._connections.http.stream(
+                    "POST",
+                    probe.endpoint,
+                    content=body,
+                    headers={"Content-Type": "application/json"},
+                ) as response:
+                    status = response.status_code
+                    streamed = response.headers.get("Content-Type", "").startswith(EVENT_STREAM)
+                    for size in self._collect(response.iter_raw(), received):
+                        if streamed:
+                            at_s = time.monotonic() - started_s
+                            arrivals.append(Arrival(bytes=size, at_s=at_s))
+            except (httpx.HTTPError, _TooLargeError) as problem:
+                error = f"{type(problem).__name__}: {problem}"
+        if over.is_set():
+            error = f"the answer was not whole after {self._timeout_s:g} s"
         exchange = Exchange(
             times=ExchangeTimes(
                 probe=probe,
@@ -206,28 +171,13 @@ class ServerClient:
         keep(exchange)
         return exchange
 
-    def _collect(
-        self, blocks: Iterable[bytes], received: bytearray, ends_s: float
-    ) -> Iterator[int]:
-        """How much there is after each block, when it came.
-
-        httpx limits the time between two blocks only; a server that drips would never end.
-        """
+    def _collect(self, blocks: Iterable[bytes], received: bytearray) -> Iterator[int]:
+        """How much there is after each block, when it came."""
         for block in blocks:
             received += block
             if len(received) > self._largest_answer_bytes:
                 raise _TooLargeError(f"the answer exceeds {self._largest_answer_bytes} bytes")
-            if time.monotonic() > ends_s:
-                raise _TooSlowError(f"the answer was not whole after {self._timeout_s:g} s")
             yield len(received)
-
-    def _trace(self, request: httpx.Request) -> None:
-        """Of every request: a probe may reuse the connection that a page was read on."""
-        request.extensions = {**request.extensions, "trace": self._note_socket}
-
-    def _note_socket(self, event: str, info: dict[str, Any]) -> None:
-        if event == "connection.connect_tcp.complete":
-            self._sockets.append(info["return_value"].get_extra_info("socket"))
 
 
 def _must_be_answered(exchange: Exchange) -> None:
@@ -241,7 +191,3 @@ def _must_be_answered(exchange: Exchange) -> None:
 
 class _TooLargeError(Exception):
     """More bytes than any answer to a probe has."""
-
-
-class _TooSlowError(Exception):
-    """Bytes still come, but the time for the whole answer is over."""

@@ -16,7 +16,7 @@ PACKED = "exchanges.tar.xz"
 """What `trim` makes of an arm's `exchanges/` folder."""
 
 LARGEST_UNPACKED_BYTES = 4 * 2**30
-"""A file or archive of a run that unpacks to more is not read: `xz` makes 1 MB of 7 GB of zeros."""
+"""A file of a run that is larger, or unpacks to more, is not read: `xz` makes 1 MB of 7 GB."""
 
 BLOCK_BYTES = 2**20
 
@@ -80,6 +80,18 @@ def unpacked_blocks(
             if left_bytes < 0:
                 raise ValueError(f"unpacks to more than {largest_bytes} bytes")
             yield block
+
+
+def read_whole(file: IO[bytes], largest_bytes: int = LARGEST_UNPACKED_BYTES) -> bytes:
+    """A file's content.
+
+    Raises:
+        ValueError: It is more than `largest_bytes`; no more than that is ever read.
+    """
+    whole = file.read(largest_bytes + 1)
+    if len(whole) > largest_bytes:
+        raise ValueError(f"is larger than {largest_bytes} bytes")
+    return whole
 
 
 def blocks(file: IO[bytes]) -> Iterator[bytes]:

@@ -18,6 +18,7 @@ from orchestrator.adapters.packed_files import (
     PACKED,
     UNREADABLE,
     blocks,
+    read_whole,
     unpacked,
     unpacked_blocks,
     unpacked_files,
@@ -297,17 +298,28 @@ class RunStore:
         if not path.is_file():
             return None
         try:
-            content = path.read_bytes()
-            return content if path == self.root / relative else unpacked(content)
+            with path.open("rb") as file:
+                plain = path == self.root / relative
+                return read_whole(file) if plain else unpacked(read_whole(file))
         except UNREADABLE as error:
             raise RunFolderError(f"{path}: cannot be read: {error}") from error
 
     def _stored(self, relative: str) -> Path:
         """Where a file is, or would be: only a trimmed run has compressed ones."""
-        path = self.root / relative
+        path = self._inside(self.root / relative)
         if path.is_file() or not (self.root / TRIMMED).is_file():
             return path
-        return path.with_name(path.name + COMPRESSED)
+        return self._inside(path.with_name(path.name + COMPRESSED))
+
+    def _inside(self, path: Path) -> Path:
+        """The path, unless a link in a stranger's folder leads it elsewhere.
+
+        Raises:
+            RunFolderError: It does.
+        """
+        if not path.resolve().is_relative_to(self.root.resolve()):
+            raise RunFolderError(f"{path}: leads out of the run's folder")
+        return path
 
     def exchanges(self, arm: str) -> Iterator[tuple[Exchange, str]]:
         """An arm's exchanges in the order of their probe ids, each with its counters.
@@ -339,8 +351,8 @@ class RunStore:
         """
         folder = self.root / "arms" / arm / "exchanges"
         if folder.is_dir():
-            return _read_all(folder)
-        packed = folder.with_name(PACKED)
+            return self._read_all(folder)
+        packed = self._inside(folder.with_name(PACKED))
         if not packed.is_file():
             return {}
         try:
@@ -348,9 +360,8 @@ class RunStore:
         except UNREADABLE as error:
             raise RunFolderError(f"{packed}: cannot be read: {error}") from error
 
-
-def _read_all(folder: Path) -> dict[str, bytes]:
-    try:
-        return {path.name: path.read_bytes() for path in folder.iterdir()}
-    except OSError as error:
-        raise RunFolderError(f"{folder}: cannot be read: {error}") from error
+    def _read_all(self, folder: Path) -> dict[str, bytes]:
+        try:
+            return {path.name: self._inside(path).read_bytes() for path in folder.iterdir()}
+        except OSError as error:
+            raise RunFolderError(f"{folder}: cannot be read: {error}") from error

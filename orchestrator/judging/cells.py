@@ -59,8 +59,8 @@ def _judge_cell(
         verdict, reason = read_company(seen, volleys)
     else:
         verdict, reason = _read(seen)
-        if verdict == "stable" and lost is not None:
-            verdict, reason = _inconclusive(f"equal, but only one reference counts; {lost}")
+    if verdict in ("stable", "batch-equal") and lost is not None:
+        verdict, reason = _inconclusive(f"equal, but only one reference counts; {lost}")
     return CellVerdict(
         arm=arm.plan.name,
         cell=cell.plan.id,

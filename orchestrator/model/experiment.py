@@ -7,6 +7,7 @@ from pydantic import Field, model_validator
 
 from orchestrator.model.profile import EnvironmentName, Name
 from orchestrator.model.record import Record
+from orchestrator.model.secrets import Arguments
 
 ArmCell = Literal["reference", "contaminated", "reversed", "primed"]
 """B × N alone; A, then B × N; B, A, then B × N; the document, A, then B × N."""
@@ -102,11 +103,15 @@ class ServerSettings(Record):
     token_budget: str | None = None
     """Tokens of one scheduler step, as a size expression; the profile's when absent."""
 
+    context: str | None = None
+    """Tokens of the longest request, as a size expression: what `{context}` stands for in the
+    command line; the profile's when absent. Its cache must have room for one such request."""
+
     patch: Name | None = None
     """File in `arms/patches/`, applied to a copy of the engine's package for this start. The one
     named `sham` changes no meaning: it shows that the copy alone removes nothing."""
 
-    extra_args: tuple[str, ...] = ()
+    extra_args: Arguments = ()
     """Appended to the profile's command line."""
 
     environment: dict[EnvironmentName, str] = Field(default_factory=dict)

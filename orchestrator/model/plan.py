@@ -1,14 +1,14 @@
 """A plan: an experiment on a launch profile, with nothing left to decide."""
 
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import Field, JsonValue, field_serializer
+from pydantic import Field, JsonValue, field_serializer, model_validator
 
 from orchestrator.model.container import ContainerPlan
 from orchestrator.model.experiment import CellKind, Expectation, Purpose, Switch
 from orchestrator.model.host_limits import HostLimits
 from orchestrator.model.prediction import CellPrediction
-from orchestrator.model.profile import ReadyLimits, StopLimits
+from orchestrator.model.profile import Name, ReadyLimits, StopLimits
 from orchestrator.model.record import Record
 from orchestrator.model.secrets import without_secrets
 from orchestrator.model.suite import Language, SuitePlan
@@ -155,13 +155,16 @@ class Declared(Record):
 
     tokenizer_ids: tuple[int, ...]
     prompt_tokens: int
-    """Of all cells together: must stay below half of the KV cache."""
+    """What must stay below half of the KV cache: of all requests together; of an arm with company,
+    of one request that is sent alone."""
 
 
 class ArmPlan(Record):
     """One start: how it is launched, what it must be, and what is sent, in order."""
 
-    name: str
+    name: Name
+    """Also of its folder in the run's."""
+
     cell: CellKind
     prefix_caching: Switch
     speculation: Switch
@@ -243,6 +246,16 @@ class Plan(Record):
     control: str | None
     expected_start_s: float
     throughput: ThroughputPlan | None = None
+
+    @model_validator(mode="after")
+    def _names_lead_somewhere(self) -> Self:
+        """A plan that was stored may be a stranger's."""
+        names = [arm.name for arm in self.arms]
+        if len(set(names)) < len(names) or not names:
+            raise ValueError("arms: there is none, or two of them have one name")
+        if self.control is not None and self.control not in names:
+            raise ValueError(f"control: no arm is named {self.control}")
+        return self
 
     def prompt_ids(self, key: str) -> tuple[int, ...]:
         """The token ids of a probe's prompt."""

@@ -7,6 +7,7 @@ from pydantic import Field, StringConstraints
 from orchestrator.model.container import AbsolutePath, ImagePin, Platform, Resources
 from orchestrator.model.host_limits import HostLimits
 from orchestrator.model.record import Record
+from orchestrator.model.secrets import Arguments
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9.-]{0,63}$")]
 """Lower-case letters, digits, dot and hyphen: safe as a file name, and never a path."""
@@ -75,8 +76,8 @@ Interpreter = Annotated[
 class PrefixCachingArgs(Record):
     """The arguments that switch prefix caching; an arm chooses one of the two."""
 
-    on: tuple[str, ...]
-    off: tuple[str, ...]
+    on: Arguments
+    off: Arguments
 
 
 class ReadyLimits(Record):
@@ -138,12 +139,12 @@ class LaunchProfile(Record):
     prompt_suffix: str = ""
     """Ends every prompt: the part of the chat template after the question."""
 
-    args: tuple[str, ...]
+    args: Arguments
     """The server's command line after the interpreter; `{port}`, `{model}`, `{tokenizer}`,
     `{context}` and `{budget}` are filled in, the last with `max_num_batched_tokens` or the arm's
     own."""
 
-    speculation: tuple[str, ...] = ()
+    speculation: Arguments = ()
     """The arguments that switch speculation on."""
 
     structured_output: bool = False

@@ -1,6 +1,6 @@
 """What an arm makes of a profile's command line."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from orchestrator.errors import DefinitionError
@@ -42,16 +42,24 @@ def step_budget(arm: ServerSettings, profile: LaunchProfile, where: str) -> int:
     """
     if arm.token_budget is None:
         return profile.max_num_batched_tokens
+    return _size(arm, "token_budget", arm.token_budget, profile, where)
+
+
+def _size(arm: ServerSettings, key: str, text: str, profile: LaunchProfile, where: str) -> int:
     try:
-        return resolve(arm.token_budget, block_tokens=profile.block_size_tokens)
+        return resolve(text, block_tokens=profile.block_size_tokens)
     except ValueError as error:
-        raise DefinitionError(where, f"arms.{arm.name}.token_budget: {error}") from error
+        raise DefinitionError(where, f"arms.{arm.name}.{key}: {error}") from error
 
 
 def launch_plan(
-    arm: ServerSettings, profile: LaunchProfile, engine: EngineFiles, budget: int
+    arm: ServerSettings, profile: LaunchProfile, engine: EngineFiles, budget: int, where: str
 ) -> LaunchPlan:
-    """The command of the arm's start, with nothing open but the port."""
+    """The command of the arm's start, with nothing open but the port.
+
+    Raises:
+        DefinitionError: The arm's context cannot be resolved, or is not used.
+    """
     caching = profile.prefix_caching
     args = (
         *profile.args,
@@ -59,8 +67,14 @@ def launch_plan(
         *(caching.on if arm.prefix_caching == "on" else caching.off),
         *arm.extra_args,
     )
+    filled_in = {
+        "{model}": engine.model_dir,
+        "{tokenizer}": engine.served_tokenizer_file or engine.tokenizer_file,
+        "{budget}": str(budget),
+        "{context}": str(_context(arm, profile, args, where)),
+    }
     return LaunchPlan(
-        argv=(engine.python, *(_filled_in(arg, profile, engine, budget) for arg in args)),
+        argv=(engine.python, *(_filled_in(arg, filled_in) for arg in args)),
         environment={**engine.environment, **profile.environment, **arm.environment},
         inherit=profile.inherit if isinstance(profile, ProcessProfile) else (),
         ready=profile.ready,
@@ -72,13 +86,18 @@ def launch_plan(
     )
 
 
-def _filled_in(argument: str, profile: LaunchProfile, engine: EngineFiles, budget: int) -> str:
-    parts = {
-        "{model}": engine.model_dir,
-        "{tokenizer}": engine.served_tokenizer_file or engine.tokenizer_file,
-        "{budget}": str(budget),
-        "{context}": str(profile.context_tokens),
-    }
+def _context(
+    arm: ServerSettings, profile: LaunchProfile, args: Sequence[str], where: str
+) -> int | None:
+    if arm.context is None:
+        return profile.context_tokens
+    if not any("{context}" in arg for arg in args):
+        problem = "no argument has {context}; extra_args may say --max-model-len {context}"
+        raise DefinitionError(where, f"arms.{arm.name}.context: {problem}")
+    return _size(arm, "context", arm.context, profile, where)
+
+
+def _filled_in(argument: str, parts: Mapping[str, str]) -> str:
     for name, value in parts.items():
         argument = argument.replace(name, value)
     return argument

@@ -9,6 +9,7 @@ from orchestrator.model.engine import EngineFiles
 from orchestrator.model.experiment import AGAIN, Arm, Document, Experiment, ServerSettings
 from orchestrator.model.plan import (
     ArmPlan,
+    CellPlan,
     Declared,
     DocumentPin,
     Plan,
@@ -162,7 +163,8 @@ def _arm_plan(
     throughput: ThroughputPlan | None,
 ) -> ArmPlan:
     profile, engine = stack.profile, stack.engine
-    budget = step_budget(arm, profile, f"arms/{experiment.name}.toml")
+    where = f"arms/{experiment.name}.toml"
+    budget = step_budget(arm, profile, where)
     cells = plan_cells(arm, experiment, profile, prompts, panel, budget)
     probes = [probe for cell in cells for probe in cell.probes]
     warm_up = warm_up_probes(arm, experiment, prompts) if experiment.warm_up else ()
@@ -173,14 +175,14 @@ def _arm_plan(
         prefix_caching=arm.prefix_caching,
         speculation=arm.speculation,
         patch=arm.patch,
-        launch=launch_plan(arm, profile, engine, budget),
+        launch=launch_plan(arm, profile, engine, budget, where),
         declared=Declared(
             vllm_version=profile.vllm_version,
             served_model_name=profile.served_model_name,
             block_size_tokens=arm.block_size_tokens or profile.block_size_tokens,
             tokenizer_sample=prompts.sample,
             tokenizer_ids=prompts.sample_ids,
-            prompt_tokens=sum(len(prompts.table[probe.prompt].token_ids) for probe in probes),
+            prompt_tokens=_tokens_to_keep(arm, cells, prompts),
         ),
         ready_probe=ProbePlan(
             id="000-ready", role="ready", prompt="ready", salt=salt_of(experiment, arm, "ready")
@@ -191,3 +193,19 @@ def _arm_plan(
         profile=arm.profile,
         of_arm=None if name == arm.name else arm.name,
     )
+
+
+def _tokens_to_keep(arm: Arm, cells: Sequence[CellPlan], prompts: Prompts) -> int:
+    """Of all requests together; of an arm with company, of one request that is sent alone.
+
+    Nothing of a volley is ever restored. So a cache that is too small for a volley can falsify
+    nothing but a reference cell, which repeats one request, and what that lost shows in its own
+    cached tokens.
+    """
+    alone = [
+        len(prompts.table[probe.prompt].token_ids)
+        for cell in cells
+        if cell.concurrency == 1
+        for probe in cell.probes
+    ]
+    return sum(alone) if arm.concurrency == 1 else max(alone, default=0)

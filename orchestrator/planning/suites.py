@@ -164,6 +164,7 @@ def _arm_plan(
     encode: Encode,
 ) -> ArmPlan:
     profile, engine = stack.profile, stack.engine
+    where = f"arms/{suite.name}.toml"
     cells = suite_cells(arm, suite, items)
     return ArmPlan(
         name=arm.name,
@@ -171,9 +172,7 @@ def _arm_plan(
         prefix_caching=arm.prefix_caching,
         speculation=arm.speculation,
         patch=arm.patch,
-        launch=launch_plan(
-            arm, profile, engine, step_budget(arm, profile, f"arms/{suite.name}.toml")
-        ),
+        launch=launch_plan(arm, profile, engine, step_budget(arm, profile, where), where),
         declared=Declared(
             vllm_version=profile.vllm_version,
             served_model_name=profile.served_model_name,

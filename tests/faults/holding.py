@@ -38,8 +38,8 @@ class Row:
     answers: str
     """Whole answers on disk, of those that the server's log says it began."""
 
-    peak_bytes: int
-    """Of the orchestrator's resident memory."""
+    peak_bytes: int | None
+    """Of the orchestrator's resident memory; `None`: it had ended before a look at it."""
 
     bytes_on_disk: int | None
     """Of the run's folder; `None` when there is none."""
@@ -69,7 +69,7 @@ def row_of(seen: Seen) -> Row:
     under_way = 1
     if whole + under_way < begun and fault.name not in GONE:
         short.append(f"{begun - under_way} answers were received, {whole} are on disk")
-    if seen.peak_bytes > LARGEST_PEAK_BYTES:
+    if seen.peak_bytes is not None and seen.peak_bytes > LARGEST_PEAK_BYTES:
         short.append(f"{seen.peak_bytes // 2**20} MiB of memory")
     if torn:
         short.append("half an exchange: " + ", ".join(torn))

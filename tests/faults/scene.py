@@ -57,8 +57,8 @@ class Seen:
     """Processes and containers that are still there; of a killed run, before `reap`."""
 
     left_after_reap: tuple[str, ...]
-    peak_bytes: int
-    """Of the orchestrator's resident memory."""
+    peak_bytes: int | None
+    """Of the orchestrator's resident memory; `None`: it had ended before a look at it."""
 
 
 @contextmanager
@@ -116,13 +116,15 @@ def _project(combination: Combination) -> Iterator[Path]:
         yield folder
 
 
-def _wait(process: subprocess.Popen[bytes]) -> int:
+def _wait(process: subprocess.Popen[bytes]) -> int | None:
     """The program's end, by force when it is late; the peak of its resident memory in bytes."""
-    peak_bytes, until_s = 0, time.monotonic() + RUN_LIMIT_S
+    peak_bytes: int | None = None
+    until_s = time.monotonic() + RUN_LIMIT_S
     while process.poll() is None:
         with suppress(OSError):
             peak = _PEAK.search(Path(f"/proc/{process.pid}/status").read_bytes())
-            peak_bytes = max(peak_bytes, int(peak["kib"]) * 2**10 if peak else 0)
+            if peak is not None:  # what has ended has no memory
+                peak_bytes = int(peak["kib"]) * 2**10
         if time.monotonic() > until_s:
             process.kill()
         time.sleep(0.05)
