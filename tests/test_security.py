@@ -222,6 +222,31 @@ def test_a_pipe_in_the_place_of_an_exchange_is_refused(tmp_path: Path) -> None:
         RunStore(tmp_path).exchange_files("a")
 
 
+def test_a_run_without_its_arms_is_not_trimmed(tmp_path: Path, call: Call) -> None:
+    """Its folder is named, and nothing half-written stays."""
+    run, made = tmp_path / "run", tmp_path / "made"
+    shutil.copytree(PROJECT / "docs" / "evidence" / "cpu-predicted-pairs", run)
+    shutil.rmtree(run / "arms")
+    code, _, error = call("trim", run, made)
+
+    assert code == 2
+    assert f"{run / 'arms'}: is missing" in error
+    assert not made.exists()
+
+
+def test_a_bundle_takes_nothing_from_outside_a_strangers_folder(tmp_path: Path, call: Call) -> None:
+    """A bundle is made to be published: a link in the folder must not bring a private file in."""
+    run, private, made = tmp_path / "run", tmp_path / "private", tmp_path / "made.tar.xz"
+    shutil.copytree(PROJECT / "docs" / "evidence" / "cpu-predicted-pairs", run)
+    private.write_text("canary", encoding="utf-8")
+    (run / "notes.txt").symlink_to(private)
+    code, _, error = call("report", run, "--format", "comment", "--bundle", made)
+
+    assert code == 2
+    assert "leads out of the run's folder" in error
+    assert not made.exists()
+
+
 def _archive(name: str, kind: bytes) -> bytes:
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as archive:
