@@ -55,6 +55,7 @@ def test_every_shipped_definition_is_valid() -> None:
         '"--hf-token", "canary"',
         '"--ssl-keyfile-password", "canary"',
         '"--download-mirror", "https://user:canary@mirror.example"',
+        '"--download-mirror", "https://canary@mirror.example"',
     ],
 )
 @pytest.mark.parametrize(
