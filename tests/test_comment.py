@@ -13,6 +13,7 @@ from tests.conftest import PROJECT, Call
 from tests.definitions import experiment, plan
 from tests.scenarios import Reply, Scenario, affected, plain
 from tests.test_cli import add_start
+from tests.test_evidence import RUNS
 from tests.test_run_store import store  # noqa: F401 - a fixture
 
 EVIDENCE = PROJECT / "docs" / "evidence"
@@ -187,3 +188,17 @@ def test_the_comment_says_what_each_server_was_made_of(call: Call) -> None:
     assert "- clean: torch 2.13.0+cpu; CUDA not found" in output
     assert f"list sha256 {made.model.list_sha256[:12]}" in output
     assert made.image.id in output
+
+
+@pytest.mark.parametrize("run", RUNS, ids=lambda path: path.name)
+def test_every_recorded_run_has_its_program_or_says_why_not(
+    call: Call, tmp_path: Path, run: Path
+) -> None:
+    """A named error, wrong usage, and no file: where nothing diverged, and of a suite."""
+    program = tmp_path / "repeat.py"
+    code, output, errors = call("report", run, "--format", "comment", "--repro", program)
+
+    refused = run.name in {"cpu-extraction-suite", "cpu-memory-pressure", "h200-four-arm-shallow"}
+    assert (code, program.is_file()) == ((2, False) if refused else (0, True)), errors
+    assert ("`repeat.py`" in output) is not refused
+    assert ("leave it out" in errors) is refused
