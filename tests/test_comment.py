@@ -173,6 +173,13 @@ def test_the_options_of_a_comment_need_the_comment(call: Call, tmp_path: Path) -
     assert "exists already" in errors
     assert [path.name for path in tmp_path.iterdir()] == ["there.py"]
 
+    for option in ("--bundle", "--repro"):
+        mistyped = tmp_path / "nowhere" / "file"
+        code, _, errors = call("report", FOUR_ARM, "--format", "comment", option, mistyped)
+        assert code == 2
+        assert f"there is no folder {mistyped.parent}; make it first" in errors
+        assert not mistyped.parent.exists()
+
 
 def test_the_comment_says_what_each_server_was_made_of(call: Call) -> None:
     """Of a run that recorded it: torch, CUDA, the model's files, the image."""
