@@ -32,7 +32,9 @@ def test_a_suite_cannot_be_repeated_and_says_why() -> None:
     judged = SuiteScenario(script=polluted, plan=made).judge()
     assert any(arm.diverged for arm in judged.arms)
 
-    with pytest.raises(RunFolderError, match=r"^r: it is a suite, whose prompts the server renders"):
+    with pytest.raises(
+        RunFolderError, match=r"^r: it is a suite, whose prompts the server renders"
+    ):
         repeatable_cell(made, judged, run="r")
 
 
