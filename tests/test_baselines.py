@@ -190,8 +190,14 @@ def test_a_field_that_one_run_did_not_record_is_named_and_forbids_nothing() -> N
 
 def test_the_same_engine_in_another_folder_is_the_same() -> None:
     """Paths are compared by their last part, also a trimmed run's."""
-    trimmed = profile(args=["serve", "--model", "<cache>/model-1"], environment={"P": "<home>/x"})
-    plain_run = profile(args=["serve", "--model", "/a/b/model-1"], environment={"P": "/c/d/x"})
+    trimmed = profile(
+        args=["serve", "--model", "<cache>/model-1", "--tokenizer=<cache>/t"],
+        environment={"P": "<home>/x"},
+    )
+    plain_run = profile(
+        args=["serve", "--model", "/a/b/model-1", "--tokenizer=/a/b/t"],
+        environment={"P": "/c/d/x"},
+    )
 
     comparison = compare_runs(
         judged(planned=plan(launched=trimmed)), judged(planned=plan(launched=plain_run))
