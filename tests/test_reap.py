@@ -168,6 +168,35 @@ def test_a_server_without_orchestrator_and_supervisor_is_killed(
     assert not orphan.is_running() or orphan.status() == psutil.STATUS_ZOMBIE
 
 
+def test_an_engine_core_that_wrote_over_its_environment_is_killed(own_project: Path) -> None:
+    """As a vLLM's does with its title: its output goes to the log of an arm of a dead owner."""
+    faults, sign = STAGES["warm-up"]
+    project_with(own_project, "miniature", faults)
+    arm = kill_at(own_project, "miniature", sign)
+    wait_for(lambda: not processes_of(arm), "the end of the server's processes")
+    forgetful = (
+        "import ctypes, time; libc = ctypes.CDLL(None);"
+        "first = ctypes.POINTER(ctypes.c_void_p).in_dll(libc, 'environ');"
+        "[ctypes.memset(first[i], 0, libc.strlen(ctypes.c_void_p(first[i])))"
+        " for i in range(200) if all(first[:i + 1])];"
+        "print('forgot', flush=True); time.sleep(600)"
+    )
+    log = arm / "server.log"
+    with (
+        log.open("ab") as output,
+        subprocess.Popen([sys.executable, "-c", forgetful], stdout=output) as core,
+    ):
+        try:
+            wait_for(lambda: log.read_bytes().endswith(b"forgot\n"), "its word")
+            assert b"=" not in Path(f"/proc/{core.pid}/environ").read_bytes()
+            code, lines = reap(own_project)
+            assert code == 0, lines
+            assert any(f"server process {core.pid} of {arm}" in line for line in lines)
+            assert core.wait(5) == -9
+        finally:
+            core.kill()
+
+
 def test_a_process_without_our_marks_is_a_stranger(own_project: Path) -> None:
     """It is neither killed nor mentioned: it holds nothing that a run needs."""
     with subprocess.Popen(["/bin/sleep", "600"], env={}) as stranger:
