@@ -1,7 +1,7 @@
 """What a container's lifetime costs: ours against the bare SDK with the same image.
 
-`python -m tests.bench_docker [--json FILE]`; half a minute, and needs a Docker Engine and the
-image that ENGINE_IMAGE names. The server is trivial and answers after about 0.1 s.
+It needs a Docker Engine and the image that ENGINE_IMAGE names. The server is trivial and answers
+after about 0.1 s.
 
 The bare script creates, starts, asks until it is answered, kills and removes. It keeps no log and
 no inspection, drops no capability, watches for no exit, and leaves the container behind when it is
@@ -12,11 +12,11 @@ import tempfile
 import textwrap
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import docker
 import httpx
-import structlog
 
 from orchestrator.adapters.docker_engine import docker_engine
 from orchestrator.adapters.http_probe import ServerClient
@@ -24,7 +24,7 @@ from orchestrator.adapters.log_tail import LogTail
 from orchestrator.adapters.process_server import free_port
 from orchestrator.adapters.readiness import Waiting, wait_until_healthy
 from orchestrator.model.profile import ReadyLimits
-from tests.benchmarking import arguments, benchmark
+from tests.bench.figures import Figure, figure
 from tests.conftest import engine_image
 from tests.container_servers import ANSWERING, ContainerServers
 
@@ -32,18 +32,19 @@ ROUNDS = 15
 LIMITS = ReadyLimits(total_timeout_s=20.0, no_progress_timeout_s=20.0, poll_interval_s=0.01)
 
 
-def main() -> None:
+def measure() -> Iterator[Figure]:
     """Both in turn, so that what else the machine does falls on both."""
-    structlog.configure(logger_factory=structlog.ReturnLoggerFactory())  # figures only
+    image = engine_image()
     ours_s, bare_s = [], []
-    with benchmark(arguments(__doc__).parse_args()) as figures, docker_engine() as client:
+    with docker_engine() as client:
         for _ in range(ROUNDS):
-            bare_s.append(bare(client, engine_image()))
-            ours_s.append(ours(client, engine_image()))
-        figures.add("create → first answer → removed, ours", "s", ours_s)
-        figures.add("create → first answer → removed, bare SDK", "s", bare_s)
-        pairs = zip(ours_s, bare_s, strict=True)
-        figures.add("ours over bare, by pairs", "×", [one / other for one, other in pairs])
+            bare_s.append(bare(client, image))
+            ours_s.append(ours(client, image))
+    what = "a container from create to first answer to removal"
+    yield figure(f"{what}, ours", ours_s, "s")
+    yield figure(f"{what}, bare SDK", bare_s, "s")
+    ratios = [ours / bare for ours, bare in zip(ours_s, bare_s, strict=True)]
+    yield figure(f"{what}, ours over bare", ratios, "×", "of each pair")
 
 
 def ours(client: docker.DockerClient, image: str) -> float:
@@ -89,7 +90,3 @@ def answers(http: httpx.Client) -> bool:
         return http.get("/health").status_code == httpx.codes.OK
     except httpx.HTTPError:
         return False
-
-
-if __name__ == "__main__":
-    main()
