@@ -1,8 +1,9 @@
 """What the orchestrator costs: the three arms against the same work by a bare script.
 
-The bare script starts the same servers with the same command lines, or in the same containers, waits
-for /health, sends the same request bodies one after the other over one connection, and stops each
-server with SIGTERM, waiting until it is gone. It keeps no bytes, reads no counters, checks nothing.
+The bare script starts the same servers with the same command lines, or in the same containers,
+waits for /health, sends the same request bodies one after the other over one connection, and stops
+each server with SIGTERM, waiting until it is gone. It keeps no bytes, reads no counters, and checks
+nothing.
 """
 
 import os
