@@ -17,7 +17,7 @@ import psutil
 from tests.bench.figures import Figure, figure
 from tests.bench.serving import resolved, serving
 
-STARTS = {"miniature": 10, "docker-miniature": 10, "vllm-cpu-tiny-hybrid": 3}
+STARTS = {"miniature": 10, "docker-miniature": 10, "vllm-cpu-tiny-hybrid": 2}
 POLL_S = 0.005
 MARK = "VLLM_ARMS_READINESS"
 
