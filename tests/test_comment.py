@@ -221,6 +221,10 @@ CLAIMS = {
             " differ from the reference; the run has no caching-off arm"
         ),
         "One fresh server start an arm; one request at a time; greedy.",
+        "**Which is faster?** vllm-0.28 against vllm-0.29: no difference shown at 255",
+        "| decoding, tokens/s | 97.2 (18.1 to 133.6, n 38) |",
+        "\n### Stacks\n",
+        "preemptions by the counter",
     ],
     "cpu-extraction-suite": [
         "answers to an item's question differ from each other or from their reference in 1 of 50",
