@@ -1,5 +1,6 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup arms demo plan gpu image-miniature image-vllm-cpu test check bench truth faults fuzz schema clean
+.PHONY: help setup arms demo plan gpu image-miniature image-vllm-cpu test check bench bench-peer truth faults fuzz \
+	schema clean
 PYTHON ?= python3
 EXPERIMENT ?= three-arm
 GPU_PROFILE ?= vllm-cuda-tiny-hybrid
@@ -59,13 +60,11 @@ check: .venv/.installed-dev  ## Formatting, lint, types, layers, docstrings of t
 	$(BIN)/interrogate --quiet tests
 	$(BIN)/python -m tests.advisories
 
-bench: .venv/.installed-dev  ## Print what measuring costs, a request, a run and a page, and how fast logs are scanned
-	$(BIN)/python -m tests.bench_scan
-	$(BIN)/python -m tests.bench_analysis
-	$(BIN)/python -m tests.bench_requests
-	$(BIN)/python -m tests.bench_arms
-	$(BIN)/python -m tests.bench_docker
-	$(BIN)/python -m tests.bench_pages
+bench: .venv/.installed-dev  ## Print what measuring costs, on both runtimes and the real vLLM; JSON=FILE writes it too
+	$(BIN)/python -m tests.bench $(if $(JSON),--json $(JSON))
+
+bench-peer: .venv/.installed-dev  ## Set vllm bench sweep serve beside this, on one real vLLM; ten minutes; writes docs/peer.md
+	$(BIN)/python -m tests.peer.report --json tests/peer/recorded.json
 
 truth: .venv/.installed-dev  ## Hold the judge against known truth, with and without each rule; writes docs/truth.md
 	$(BIN)/python -m tests.truth.report

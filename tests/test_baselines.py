@@ -3,6 +3,7 @@
 import json
 import shutil
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -190,8 +191,14 @@ def test_a_field_that_one_run_did_not_record_is_named_and_forbids_nothing() -> N
 
 def test_the_same_engine_in_another_folder_is_the_same() -> None:
     """Paths are compared by their last part, also a trimmed run's."""
-    trimmed = profile(args=["serve", "--model", "<cache>/model-1"], environment={"P": "<home>/x"})
-    plain_run = profile(args=["serve", "--model", "/a/b/model-1"], environment={"P": "/c/d/x"})
+    trimmed = profile(
+        args=["serve", "--model", "<cache>/model-1", "--tokenizer=<cache>/t"],
+        environment={"P": "<home>/x"},
+    )
+    plain_run = profile(
+        args=["serve", "--model", "/a/b/model-1", "--tokenizer=/a/b/t"],
+        environment={"P": "/c/d/x"},
+    )
 
     comparison = compare_runs(
         judged(planned=plan(launched=trimmed)), judged(planned=plan(launched=plain_run))
@@ -270,6 +277,39 @@ def test_a_baseline_that_was_inconclusive_says_nothing() -> None:
     comparison = compare_runs(judged(), judged(cut_short))
 
     assert (comparison.result, comparison.exit_code) == ("inconclusive", 3)
+
+
+def without(run: JudgedRun, *, arms: int = 0, cells: int = 0) -> JudgedRun:
+    """The run with a verdict on fewer arms, or on fewer cells of its first arm."""
+    first, *others = run.verdict.arms[arms:]
+    cut = first.model_copy(update={"cells": first.cells[cells:]})
+    return replace(run, verdict=run.verdict.model_copy(update={"arms": (cut, *others)}))
+
+
+@pytest.mark.parametrize(("arms", "cells", "lacking"), [(1, 0, 2), (0, 1, 1)])
+def test_cells_that_only_one_run_has_a_verdict_on_are_not_equal(
+    arms: int, cells: int, lacking: int
+) -> None:
+    """Whichever of the two lacks them: they are counted, and the first one is named."""
+    whole = judged()
+    cut = without(whole, arms=arms, cells=cells)
+
+    for comparison in (compare_runs(whole, cut), compare_runs(cut, whole)):
+        assert (comparison.result, comparison.exit_code) == ("inconclusive", 3)
+        assert (len(comparison.not_compared), comparison.cells) == (lacking, 6 - lacking)
+        assert (
+            f"{lacking} planned cells were not compared, since a run has no verdict on them;"
+            f" first: {comparison.not_compared[0]}." in comparison.sentence
+        )
+        assert comparison.not_compared[0].startswith("clean, ")
+
+
+def test_a_baseline_that_failed_says_nothing() -> None:
+    """An arm that was never measured looks like any other without a verdict."""
+    comparison = compare_runs(judged(), judged(failed="clean"))
+
+    assert (comparison.result, comparison.exit_code) == ("inconclusive", 3)
+    assert "The baseline is no standard: Failed: clean did not complete." in comparison.sentence
 
 
 def test_the_command_compares_a_run_with_a_copy_of_it(call: Call, tmp_path: Path) -> None:

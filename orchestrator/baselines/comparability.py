@@ -83,7 +83,7 @@ def _flags(arguments: Sequence[str]) -> dict[str, str]:
     for argument in arguments:
         if argument.startswith("--"):
             flag, equals, value = argument.partition("=")
-            flags.setdefault(flag, []).extend([value] if equals else [])
+            flags.setdefault(flag, []).extend([without_folders(value)] if equals else [])
         else:
             flags.setdefault(flag, []).append(without_folders(argument))
     return {flag: " ".join(values) or "given" for flag, values in flags.items()}

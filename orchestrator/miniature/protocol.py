@@ -58,6 +58,9 @@ class _Generation(_Body):
     seed: int | None = Field(default=None, ge=0)
     top_p: Literal[1] | None = None
     top_k: Literal[-1, 0] | None = None
+    repetition_penalty: Annotated[float, Field(ge=1, le=1)] | None = None
+    """`vllm bench serve` always sends 1.0."""
+
     n: Literal[1] = 1
     stream: bool = False
     stream_options: StreamOptions | None = None

@@ -78,6 +78,9 @@ class Comparison(Record):
     cells: int
     """Cells that both runs measured."""
 
+    not_compared: tuple[str, ...]
+    """Planned cells, `ARM, CELL`, on which at least one of the runs has no verdict."""
+
     changes: tuple[CellChange, ...]
     digests_compared: int
     """Cells whose digests could be set side by side, since their reference cells agree."""

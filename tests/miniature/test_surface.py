@@ -100,6 +100,12 @@ def test_errors_are_the_recorded_ones(
     assert {"status": response.status_code, "body": response.json()} == PAGES[name]
 
 
+def test_a_repetition_penalty_that_changes_nothing_is_taken(server: RunningServer) -> None:
+    """As `vllm bench serve` always sends it; any other would have to be applied."""
+    assert server.complete(PROMPT, repetition_penalty=1.0).status_code == 200
+    assert server.complete(PROMPT, repetition_penalty=1.1).status_code == 400
+
+
 def test_another_model_is_not_found(server: RunningServer) -> None:
     """Text: vLLM 0.29.0, entrypoints/openai/models/serving.py."""
     response = server.complete(PROMPT, model="another")

@@ -1,7 +1,5 @@
 """What the orchestrator costs: the three arms against the same work by a bare script.
 
-Prints figures and asserts none. `python -m tests.bench_arms [--quick]`; nine minutes, or five.
-
 The bare script starts the same servers with the same command lines, waits for /health, sends the
 same request bodies one after the other over one connection, and stops each server with SIGTERM,
 waiting until its process group is gone. It keeps no bytes, reads no counters, and checks nothing.
@@ -9,16 +7,14 @@ waiting until its process group is gone. It keeps no bytes, reads no counters, a
 
 import os
 import signal
-import statistics
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
-import structlog
-from rich.console import Console
 
 from orchestrator.adapters.process_server import (
     command_line,
@@ -29,45 +25,52 @@ from orchestrator.adapters.process_server import (
 from orchestrator.cli.planning import resolve_plan
 from orchestrator.model.plan import ArmPlan, Plan
 from orchestrator.requesting import request_body
+from tests.bench.figures import Figure, figure
+from tests.conftest import PROJECT
 from tests.test_process_server import launch
 
-PROJECT = Path(__file__).parent.parent
-CONSOLE = Console(width=120)
 NOTHING = "import time; time.sleep(600)"
+PAIRS = {"miniature": 3, "vllm-cpu-tiny-hybrid": 2}
 
 
-def main() -> None:
+def measure() -> Iterator[Figure]:
     """All figures, cheapest first."""
-    structlog.configure(logger_factory=structlog.ReturnLoggerFactory())  # figures only
-    selection = "quick" if "--quick" in sys.argv else "plain"
-    help_s = [timed(["vllm-arms", "--help"]) for _ in range(5)]
-    CONSOLE.print(f"vllm-arms --help: {statistics.median(help_s):.3f} s (median of 5)")
-    noticed = [exit_noticed() for _ in range(20)]
-    CONSOLE.print(
-        f"a server's exit is noticed after {1000 * statistics.median(noticed):.1f} ms "
-        f"(median of 20; worst {1000 * max(noticed):.1f} ms)"
-    )
-    made = resolve_plan(PROJECT, "three-arm", "vllm-cpu-tiny-hybrid", selection, [], print).plan
-    flags = [] if selection == "plain" else ["--quick"]
+    yield figure("vllm-arms --help", [timed(["vllm-arms", "--help"]) for _ in range(5)], "s")
+    noticed = [1000 * exit_noticed() for _ in range(20)]
+    yield figure("a server's exit is noticed after", noticed, "ms")
+    for profile, pairs in PAIRS.items():
+        yield from three_arms(profile, pairs)
+
+
+def three_arms(profile: str, pairs: int) -> Iterator[Figure]:
+    """Both in turn, each pair in the other order."""
+    made = resolve_plan(PROJECT, "three-arm", profile, "plain", [], _silent).plan
+    command = ["vllm-arms", "run", "three-arm", "--profile", profile]
     ours_s, bare_s = [], []
-    for order in ("bare first", "ours first"):
-        for who in ("bare", "ours") if order == "bare first" else ("ours", "bare"):
-            if who == "bare":
-                bare_s.append(bare(made))
-            else:
-                ours_s.append(timed(["vllm-arms", "run", "three-arm", *flags]))
-        CONSOLE.print(f"{order}: ours {ours_s[-1]:.1f} s, bare script {bare_s[-1]:.1f} s")
-    CONSOLE.print(
-        f"three arms: {sum(ours_s) / sum(bare_s):.3f} × the bare script, "
-        f"{sum(len(cell.probes) for arm in made.arms for cell in arm.cells)} probes a run"
-    )
+    for pair in range(pairs):
+        if pair % 2:
+            ours_s.append(timed(command))
+            bare_s.append(bare(made))
+        else:
+            bare_s.append(bare(made))
+            ours_s.append(timed(command))
+    probes = sum(len(cell.probes) for arm in made.arms for cell in arm.cells)
+    what = f"three arms on {profile}, {probes} probes"
+    yield figure(f"{what}, ours", ours_s, "s")
+    yield figure(f"{what}, bare script", bare_s, "s")
+    ratios = [ours / bare for ours, bare in zip(ours_s, bare_s, strict=True)]
+    yield figure(f"{what}, ours over bare", ratios, "×", "of each pair")
+
+
+def _silent(line: str) -> None:
+    """Preparing says nothing here."""
 
 
 def timed(command: list[str]) -> float:
     """Wall time of a command of ours, its output thrown away."""
     program = Path(sys.executable).with_name(command[0])
     started = time.monotonic()
-    subprocess.run([program, *command[1:]], stdout=subprocess.DEVNULL, check=True, cwd=PROJECT)
+    subprocess.run([program, *command[1:]], stdout=subprocess.DEVNULL, check=False, cwd=PROJECT)
     return time.monotonic() - started
 
 
@@ -138,7 +141,3 @@ def group_lives(group: int) -> bool:
     except ProcessLookupError:
         return False
     return True
-
-
-if __name__ == "__main__":
-    main()

@@ -1,25 +1,22 @@
 """What a container's lifetime costs: ours against the bare SDK with the same image.
 
-Prints figures and asserts none. `python -m tests.bench_docker`; half a minute, and needs a Docker
-Engine and the image that ENGINE_IMAGE names. The server is trivial and answers after about 0.1 s.
+It needs a Docker Engine and the image that ENGINE_IMAGE names. The server is trivial and answers
+after about 0.1 s.
 
 The bare script creates, starts, asks until it is answered, kills and removes. It keeps no log and
 no inspection, drops no capability, watches for no exit, and leaves the container behind when it is
 interrupted.
 """
 
-import os
-import statistics
 import tempfile
 import textwrap
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import docker
 import httpx
-import structlog
-from rich.console import Console
 
 from orchestrator.adapters.docker_engine import docker_engine
 from orchestrator.adapters.http_probe import ServerClient
@@ -27,28 +24,27 @@ from orchestrator.adapters.log_tail import LogTail
 from orchestrator.adapters.process_server import free_port
 from orchestrator.adapters.readiness import Waiting, wait_until_healthy
 from orchestrator.model.profile import ReadyLimits
+from tests.bench.figures import Figure, figure
+from tests.conftest import engine_image
 from tests.container_servers import ANSWERING, ContainerServers
 
 ROUNDS = 15
 LIMITS = ReadyLimits(total_timeout_s=20.0, no_progress_timeout_s=20.0, poll_interval_s=0.01)
-CONSOLE = Console(width=120)
 
 
-def main() -> None:
+def measure() -> Iterator[Figure]:
     """Both in turn, so that what else the machine does falls on both."""
-    structlog.configure(logger_factory=structlog.ReturnLoggerFactory())  # figures only
-    image = os.environ.get("ENGINE_IMAGE", "python:3.11-slim")
+    image = engine_image()
     ours_s, bare_s = [], []
     with docker_engine() as client:
         for _ in range(ROUNDS):
             bare_s.append(bare(client, image))
             ours_s.append(ours(client, image))
-    ours_median_s, bare_median_s = statistics.median(ours_s), statistics.median(bare_s)
-    CONSOLE.print(
-        f"a container from create to first answer to removal: ours {ours_median_s:.3f} s, "
-        f"bare SDK {bare_median_s:.3f} s, {ours_median_s / bare_median_s:.2f} × "
-        f"(medians of {ROUNDS}; worst {max(ours_s):.3f} s and {max(bare_s):.3f} s)"
-    )
+    what = "a container from create to first answer to removal"
+    yield figure(f"{what}, ours", ours_s, "s")
+    yield figure(f"{what}, bare SDK", bare_s, "s")
+    ratios = [ours / bare for ours, bare in zip(ours_s, bare_s, strict=True)]
+    yield figure(f"{what}, ours over bare", ratios, "×", "of each pair")
 
 
 def ours(client: docker.DockerClient, image: str) -> float:
@@ -94,7 +90,3 @@ def answers(http: httpx.Client) -> bool:
         return http.get("/health").status_code == httpx.codes.OK
     except httpx.HTTPError:
         return False
-
-
-if __name__ == "__main__":
-    main()

@@ -1,22 +1,22 @@
-"""How fast the scanner is: `python -m tests.bench_scan`. Prints, and judges nothing."""
+"""How fast the scanner is, beside search tools that look for the same words."""
 
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from orchestrator.adapters.log_files import scan_file
 from orchestrator.serverlog.scan import TABLES
+from tests.bench.figures import Figure, figure
 from tests.serverlog.corpus import LOGS
 
 COPIES = 40
 RUNS = 5
 
 
-def main() -> None:
+def measure() -> Iterator[Figure]:
     """Scan all recorded logs, many times over, and let a search tool look for the same words."""
     words = "\n".join(rule.starts for rule in (*TABLES.facts, *TABLES.findings))
     with tempfile.TemporaryDirectory() as folder:
@@ -25,20 +25,19 @@ def main() -> None:
         patterns = Path(folder) / "words"
         patterns.write_text(words, "utf-8")
         lines = scan_file(path).lines
-        _print("scanner", lines, lambda: scan_file(path))
+        yield _rate("our scanner", lines, lambda: scan_file(path))
         for tool in filter(shutil.which, ("rg", "grep")):
             command = [tool, "--fixed-strings", f"--file={patterns}", "--count", str(path)]
-            _print(
+            yield _rate(
                 tool,
                 lines,
                 lambda command=command: subprocess.run(command, check=True, capture_output=True),
             )
 
 
-def _print(name: str, lines: int, action: Callable[[], object]) -> None:
-    """The best of several runs: what disturbs a run only makes it slower."""
-    best_s = min(_seconds(action) for _ in range(RUNS))
-    sys.stdout.write(f"{name:8} {lines:,} lines in {best_s:.2f} s: {lines / best_s:,.0f} lines/s\n")
+def _rate(name: str, lines: int, action: Callable[[], object]) -> Figure:
+    rates = [lines / _seconds(action) for _ in range(RUNS)]
+    return figure(f"{name}, {lines:,} lines", rates, "lines/s", "processor time of one core")
 
 
 def _seconds(action: Callable[[], object]) -> float:
@@ -46,7 +45,3 @@ def _seconds(action: Callable[[], object]) -> float:
     started = sum(os.times()[:4])
     action()
     return sum(os.times()[:4]) - started
-
-
-if __name__ == "__main__":
-    main()

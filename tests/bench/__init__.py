@@ -1,0 +1,1 @@
+"""What measuring costs. Each part prints figures and asserts none."""
