@@ -19,6 +19,7 @@ from tests.answers import moved
 from tests.conftest import PROJECT, Call
 from tests.definitions import experiment, plan, profile
 from tests.scenarios import Reply, Scenario, Script, affected, plain
+from tests.suites import ITEMS, suite, suite_plan
 
 FOUR_ARM = PROJECT / "docs" / "evidence" / "cpu-four-arm"
 SLOW_S, FAST_S = 0.040, 0.010
@@ -179,6 +180,50 @@ def test_a_field_that_differs_is_named_and_nothing_is_compared(
     assert (comparison.result, comparison.exit_code) == ("not comparable", 2)
     assert field in [entry.field for entry in comparison.differing]
     assert (comparison.cells, comparison.changes) == (0, ())
+
+
+COLD = plan(experiment(throughput={"lengths": ["32"], "documents": ["one"], "repeats": 2}))
+SUITE = suite_plan()
+
+
+def in_company(asked: Plan) -> Plan:
+    """The same with the requests of its first arm sent two at once."""
+    first, *others = asked.arms
+    cells = tuple(cell.model_copy(update={"concurrency": 2}) for cell in first.cells)
+    return asked.model_copy(update={"arms": (first.model_copy(update={"cells": cells}), *others)})
+
+
+@pytest.mark.parametrize(
+    ("other", "asked", "field"),
+    [
+        (COLD.model_copy(update={"throughput": None}), COLD, "cold requests"),
+        (SUITE.model_copy(update={"suite": None}), SUITE, "suite"),
+        (suite_plan(items=ITEMS[:3]), SUITE, "suite"),
+        (suite_plan(suite(runs=4)), SUITE, "suite"),
+        (SUITE.model_copy(update={"chats": {}}), SUITE, "prompts"),
+        (plan(b_question="Gamma?"), plan(), "prompts"),
+        (in_company(plan()), plan(), "clean: requests"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_another_question_is_no_baseline(other: Plan, asked: Plan, field: str) -> None:
+    """Suite, texts, cold requests and company are part of what was asked, on either side."""
+    run = judged()
+
+    for ours, theirs in ((other, asked), (asked, other)):
+        comparison = compare_runs(replace(run, plan=ours), replace(run, plan=theirs))
+        assert (comparison.result, comparison.exit_code) == ("not comparable", 2)
+        assert field in [entry.field for entry in comparison.differing]
+
+
+def test_two_plans_of_one_question_are_comparable_though_their_salts_differ() -> None:
+    """What is drawn anew each time is no part of the question."""
+    asked = plan()
+    first, *others = asked.arms
+    cells = tuple(cell.model_copy(update={"salt": "another"}) for cell in first.cells)
+    salted = asked.model_copy(update={"arms": (first.model_copy(update={"cells": cells}), *others)})
+
+    assert compare_runs(judged(planned=salted), judged()).differing == ()
 
 
 def test_a_field_that_one_run_did_not_record_is_named_and_forbids_nothing() -> None:

@@ -24,6 +24,7 @@ EXIT_CODES: Mapping[ComparisonResult, int] = {
     "failed": 4,
 }
 
+
 def compare_runs(run: JudgedRun, baseline: JudgedRun) -> Comparison:
     """Set a run beside a baseline.
 
