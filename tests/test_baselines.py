@@ -232,6 +232,9 @@ def test_a_field_that_one_run_did_not_record_is_named_and_forbids_nothing() -> N
 
     assert comparison.result == "unchanged"
     assert [entry.field for entry in comparison.unknown] == ["driver"]
+    assert comparison.sentence.endswith(
+        "Not recorded by both, so not held against each other: driver."
+    )
 
 
 def test_the_same_engine_in_another_folder_is_the_same() -> None:
@@ -363,7 +366,10 @@ def test_the_command_compares_a_run_with_a_copy_of_it(call: Call, tmp_path: Path
     code, output, _ = call("compare", tmp_path / "copy", FOUR_ARM)
     assert code == 0
     assert "digests were set side by side in 30 of 30 cells" in output
-    assert output.endswith("30 cells are as in the baseline.\n")
+    assert output.endswith(
+        "30 cells are as in the baseline. Not recorded by both, so not held against each other:"
+        " model files, vLLM build, torch, CUDA of torch, GPU driver.\n"
+    )
 
     code, output, _ = call("compare", tmp_path / "copy", FOUR_ARM, "--json")
     told = json.loads(output)
@@ -378,7 +384,7 @@ def test_the_command_refuses_another_experiment_with_the_fields_named(call: Call
     assert "experiment" in output
     assert "workarounds" in output
     assert output.splitlines()[-1].startswith("Not comparable: experiment, repeats, ")
-    assert output.endswith(" differ.\n")
+    assert " differ. Not recorded by both, so not held against each other: " in output
 
 
 def test_a_patched_arm_that_diverges_again_is_a_regression_of_real_evidence() -> None:
@@ -421,7 +427,7 @@ def test_the_command_refuses_another_models_files_and_another_torch(
     code, output, _ = call("compare", tmp_path / "copy", baseline)
 
     assert code == 2
-    assert output.endswith("Not comparable: model files, torch differ.\n")
+    assert "Not comparable: model files, torch differ." in output
 
 
 def test_a_run_in_which_one_arm_does_not_say_its_model_leaves_it_unknown(

@@ -107,8 +107,10 @@ def _cold(plan: Plan) -> str:
 
 
 def _asked(arm: ArmPlan) -> Iterator[tuple[str, str]]:
-    """What is sent to an arm's start, in which order and how many at once; salts are left out,
-    since only which cells share one matters."""
+    """What is sent to a start, in which order and how many at once.
+
+    Salts are left out: only which cells share one matters.
+    """
     sent = [
         [cell, probe.role, probe.prompt, probe.endpoint, probe.repeat]
         for cell, volley in arm.volleys

@@ -41,6 +41,7 @@ def compare_runs(run: JudgedRun, baseline: JudgedRun) -> Comparison:
     found = Found(
         result=_result(run, baseline, differing, changes, missing),
         differing=differing,
+        unknown=unknown,
         perhaps_fixed=_stopped_diverging(run, baseline),
         cells=len(cells),
         not_compared=missing,

@@ -20,6 +20,7 @@ class Found:
 
     result: ComparisonResult
     differing: tuple[FieldDifference, ...]
+    unknown: tuple[FieldDifference, ...]
     perhaps_fixed: tuple[str, ...]
     cells: int
     not_compared: tuple[str, ...]
@@ -52,6 +53,9 @@ def sentence_of(run: JudgedRun, baseline: JudgedRun, found: Found) -> str:
             f"Prefill time is beyond the noise between repeats in {len(moved)} of {cells},"
             f" slower in {slower}."
         )
+    if found.unknown:
+        names = ", ".join(entry.field for entry in found.unknown)
+        parts.append(f"Not recorded by both, so not held against each other: {names}.")
     if found.perhaps_fixed:
         parts.append(_perhaps_fixed(run, baseline, found.perhaps_fixed))
     return " ".join(parts)
