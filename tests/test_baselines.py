@@ -44,6 +44,7 @@ def judged(
         pins=pins or {"processor": "one"},
         patches=patches or {},
         references=references or {},
+        cold={},
     )
 
 
@@ -404,7 +405,7 @@ def test_a_patched_arm_that_diverges_again_is_a_regression_of_real_evidence() ->
     )
     run = JudgedRun(
         name="broken", plan=baseline.plan, verdict=verdict, pins=baseline.pins,
-        patches=baseline.patches, references=baseline.references,
+        patches=baseline.patches, references=baseline.references, cold=baseline.cold,
     )  # fmt: skip
     comparison = compare_runs(run, baseline)
 
