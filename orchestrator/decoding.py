@@ -14,9 +14,10 @@ from typing import Any, NoReturn
 from orchestrator.errors import ProbeError
 from orchestrator.model.observation import Candidate, Observation, Position
 
-_TOKEN_PREFIX = "token_id:"  # noqa: S105 - the prefix of a vocabulary entry, not a secret
-_TOKEN_ID = re.compile(r"[0-9]{1,18}")
-"""Fits 64 bits, as the digest writes it."""
+_TOKEN_ID = re.compile(r"token_id:([0-9]{1,18})")
+"""How a token is named; its id fits 64 bits, as the digest writes it."""
+
+_FLOAT32 = struct.Struct("<f")
 
 
 def decode(body: bytes, *, top_logprobs: int) -> Observation:
@@ -150,23 +151,21 @@ def _chat_lists(content: list[Any]) -> _Lists:
 
 
 def _candidate(token: object, logprob: object) -> Candidate:
-    if not isinstance(token, str) or not token.startswith(_TOKEN_PREFIX):
-        raise ProbeError(f"a candidate is named {token!r}, not by its token id")
-    digits = token.removeprefix(_TOKEN_PREFIX)
-    if not _TOKEN_ID.fullmatch(digits):
+    named = _TOKEN_ID.fullmatch(token) if isinstance(token, str) else None
+    if named is None:
         raise ProbeError(f"a candidate is named {token!r}, not by its token id")
     if isinstance(logprob, bool) or not isinstance(logprob, int | float):
         raise ProbeError(f"{token} has the log probability {logprob!r}")
     if not _is_float32(logprob):
         raise ProbeError(f"{token} has the log probability {logprob!r}, which is no float32")
-    return Candidate(int(digits), float(logprob))
+    return Candidate(int(named[1]), float(logprob))
 
 
 def _is_float32(value: float) -> bool:
     try:
         if not math.isfinite(value):
             return False
-        (narrowed,) = struct.unpack("<f", struct.pack("<f", float(value)))  # JSON has integers too
+        (narrowed,) = _FLOAT32.unpack(_FLOAT32.pack(float(value)))  # JSON has integers too
     except OverflowError:
         return False
     return bool(narrowed == value)

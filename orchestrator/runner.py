@@ -4,8 +4,9 @@ Each arm is one `with` block around one server. What an arm received is on disk 
 looks at it; the judgement reads it back from there, and `analyze` takes the same way.
 """
 
+import gc
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol
 
 import structlog
@@ -271,7 +272,24 @@ def stored_evidence(plan: Plan, stored: StoredRun) -> list[ArmEvidence]:
     Raises:
         RunFolderError: A part of an exchange is missing or cannot be read.
     """
-    return [_stored_evidence(plan, arm, stored) for arm in plan.arms]
+    with _uncollected():
+        return [_stored_evidence(plan, arm, stored) for arm in plan.arms]
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Without the search for cycles: of many arms it is half of the time, and there are none.
+
+    Decoded answers are millions of objects that all stay until the run is judged, and each full
+    collection walks all that were made until then (docs/benchmarks.md).
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def judge_evidence(plan: Plan, evidence: Sequence[ArmEvidence], stored: StoredRun) -> RunVerdict:

@@ -24,10 +24,9 @@ def cold_results(arm: ArmPlan, sent: Sequence[tuple[Exchange, str]]) -> tuple[Co
         arm: The start's plan.
         sent: All exchanges of the start in order, each with the server's counters after it.
     """
-    readings = [read_metrics(counters) for _, counters in sent]
     happened = {
         exchange.times.probe.id: (exchange, before, after)
-        for (exchange, _), (before, after) in zip(sent[1:], pairwise(readings), strict=True)
+        for (_, before), (exchange, after) in pairwise(sent)
     }
     return tuple(
         _unmeasured(run.prompt_tokens, probe, "it was not sent")
@@ -39,7 +38,7 @@ def cold_results(arm: ArmPlan, sent: Sequence[tuple[Exchange, str]]) -> tuple[Co
 
 
 def _result(
-    tokens: int, probe: ProbePlan, exchange: Exchange, before: MetricsReading, after: MetricsReading
+    tokens: int, probe: ProbePlan, exchange: Exchange, counters_before: str, counters_after: str
 ) -> ColdResult:
     if exchange.times.error is not None:
         return _unmeasured(tokens, probe, exchange.times.error)
@@ -47,7 +46,8 @@ def _result(
         answer = decode_stream(exchange.response, exchange.times.arrivals)
     except ProbeError as error:
         return _unmeasured(tokens, probe, str(error))
-    added = delta(before, after)
+    before = read_metrics(counters_before)
+    added = delta(before, read_metrics(counters_after))
     problem = _problem(tokens, answer, before, added)
     if problem is not None:
         return _unmeasured(tokens, probe, problem)

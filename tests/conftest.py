@@ -30,6 +30,11 @@ Call = Callable[..., tuple[int, str, str]]
 IN_CI = os.environ.get("CI") == "true"
 
 
+def engine_image() -> str:
+    """Name of an image with the Python that runs us: ENGINE_IMAGE, else the public one."""
+    return os.environ.get("ENGINE_IMAGE", "python:3.11-slim")
+
+
 @pytest.fixture(autouse=True)
 def _log_configuration() -> Iterator[None]:
     """No test leaves its logging to the next one."""
@@ -83,8 +88,8 @@ def browser() -> str:
 
 @pytest.fixture(scope="session")
 def base_image(docker_client: docker.DockerClient) -> str:
-    """An image with the Python that runs us: ENGINE_IMAGE, else the public one if it is there."""
-    name = os.environ.get("ENGINE_IMAGE", "python:3.11-slim")
+    """The image of `engine_image`, where the engine has it."""
+    name = engine_image()
     if not docker_client.images.list(name):
         if IN_CI:
             raise HostError(f"ENGINE_IMAGE: the engine has no image {name}")
@@ -106,22 +111,23 @@ def miniature_image(base_image: str) -> str:
 @pytest.fixture(scope="session")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The shipped definitions, for runs of any kind."""
-    return _copied(tmp_path_factory.mktemp("project"))
+    return copied_project(tmp_path_factory.mktemp("project"))
 
 
 @pytest.fixture
 def own_project(tmp_path: Path) -> Path:
     """The shipped definitions, for a test that changes them."""
-    return _copied(tmp_path / "project")
+    return copied_project(tmp_path / "project")
 
 
 @pytest.fixture(scope="session")
 def real_project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The shipped definitions, for the one run of `real_run`."""
-    return _copied(tmp_path_factory.mktemp("real"))
+    return copied_project(tmp_path_factory.mktemp("real"))
 
 
-def _copied(folder: Path) -> Path:
+def copied_project(folder: Path) -> Path:
+    """A project of its own, with our definitions and no runs."""
     for name in ("arms", "launch_profiles"):
         shutil.copytree(PROJECT / name, folder / name)
     return folder

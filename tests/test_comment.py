@@ -1,5 +1,6 @@
 """The upstream comment: what it says, what it leaves out, what must not be in it."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from tests.conftest import PROJECT, Call
 from tests.definitions import experiment, plan
 from tests.scenarios import Reply, Scenario, affected, plain
 from tests.test_cli import add_start
+from tests.test_evidence import RUNS
 from tests.test_run_store import store  # noqa: F401 - a fixture
 
 EVIDENCE = PROJECT / "docs" / "evidence"
@@ -43,6 +45,7 @@ def test_the_comment_of_the_real_evidence_is_the_committed_one(call: Call, tmp_p
         "| patched | 21.9 ms | 1.47 |",
         '--speculative-config \'{"method": "mtp", "num_speculative_tokens": 2}\'',
         "vLLM 0.29.0, engine identity `46bdc7cb9b53`; vllm-arms 0.1.0, commit `60865f38bacd`",
+        "--host 127.0.0.1 --port 8000 --model",
         "- Concurrent requests: everything was sent one at a time.",
         "This does not claim:\n\n- that anything but vLLM 0.29.0",
         "it is equal in 12 of the 12 pairs",
@@ -172,6 +175,13 @@ def test_the_options_of_a_comment_need_the_comment(call: Call, tmp_path: Path) -
     assert "exists already" in errors
     assert [path.name for path in tmp_path.iterdir()] == ["there.py"]
 
+    for option in ("--bundle", "--repro"):
+        mistyped = tmp_path / "nowhere" / "file"
+        code, _, errors = call("report", FOUR_ARM, "--format", "comment", option, mistyped)
+        assert code == 2
+        assert f"there is no folder {mistyped.parent}; make it first" in errors
+        assert not mistyped.parent.exists()
+
 
 def test_the_comment_says_what_each_server_was_made_of(call: Call) -> None:
     """Of a run that recorded it: torch, CUDA, the model's files, the image."""
@@ -187,3 +197,60 @@ def test_the_comment_says_what_each_server_was_made_of(call: Call) -> None:
     assert "- clean: torch 2.13.0+cpu; CUDA not found" in output
     assert f"list sha256 {made.model.list_sha256[:12]}" in output
     assert made.image.id in output
+
+
+@pytest.mark.parametrize("run", RUNS, ids=lambda path: path.name)
+def test_every_recorded_run_has_its_program_or_says_why_not(
+    call: Call, tmp_path: Path, run: Path
+) -> None:
+    """A named error, wrong usage, and no file: where nothing diverged, and of a suite."""
+    program = tmp_path / "repeat.py"
+    code, output, errors = call("report", run, "--format", "comment", "--repro", program)
+
+    refused = run.name in {"cpu-extraction-suite", "cpu-memory-pressure", "h200-four-arm-shallow"}
+    assert not re.search(r"None|undefined|has  |first  ", output)
+    assert (code, program.is_file()) == ((2, False) if refused else (0, True)), errors
+    assert ("`repeat.py`" in output) is not refused
+    assert ("leave it out" in errors) is refused
+
+
+CLAIMS = {
+    "cpu-stack-compare": [
+        (
+            "in 6 of 6 cells. Of these, 6 are attributed to nothing (all repeats are equal, and"
+            " differ from the reference; the run has no caching-off arm"
+        ),
+        "One fresh server start an arm; one request at a time; greedy.",
+    ],
+    "cpu-extraction-suite": [
+        "answers to an item's question differ from each other or from their reference in 1 of 50",
+        "Of these, 1 is attributed to nothing (",
+        "Of these, 8 are attributed to another request's cache: the references agree, and with",
+        (
+            "50 items over 9 documents were asked 3 times each; at most 16 tokens were generated;"
+            " response schemas enforced by the server; a cache block has 32 tokens; random weights"
+        ),
+        "Items of one document share a `cache_salt` in shared, shared-shuffled",
+        "`stable`: neither.\n",
+    ],
+    "cpu-memory-pressure": [
+        "measured requests at once (4 in room-for-all, 4 in too-small, 4 in too-small-no-speculat",
+        "B has 92 tokens; no other request was sent before it under its salt;",
+        "| room-for-all | 4 copies of B at once | 3 | 0 | 0 | 0 | 3 | 0 | 0 |",
+        "`batch-equal`: none does",
+    ],
+}
+
+
+@pytest.mark.parametrize("name", CLAIMS)
+def test_a_comment_says_what_was_sent_and_no_reason_that_was_not_measured(
+    call: Call, name: str
+) -> None:
+    """Where no caching-off arm ran, none is named; a suite has items; volleys are not serial."""
+    _, output, _ = call("report", EVIDENCE / name, "--format", "comment")
+
+    assert [said for said in CLAIMS[name] if said not in output] == []
+    if name == "cpu-stack-compare":
+        assert "with caching off all answers are equal" not in output
+    if name == "cpu-memory-pressure":
+        assert "`diverged`" not in output

@@ -197,6 +197,21 @@ def test_the_length_of_the_chunk_changes_nothing_on_the_cpu() -> None:
     assert {cell.pattern and cell.pattern.variants for cell in verdict.arms[0].cells} == {"BB"}
 
 
+@pytest.mark.parametrize("run", RUNS, ids=lambda path: path.name)
+def test_a_recorded_run_was_finished_by_a_known_state_of_this_project(run: Path) -> None:
+    """Without its end, a run counts as killed (docs/results.md)."""
+    store = RunStore.open(run)
+    end = store.end()
+
+    assert end is not None
+    assert (end.how, end.exit_code) == (
+        "finished",
+        store.read("verdicts.json", RunVerdict).exit_code,
+    )
+    known = store.start().host.commit is not None
+    assert known is not run.name.startswith("h200-")  # made from a copy without its history
+
+
 def test_all_evidence_together_is_small() -> None:
     """Under 8 MB, and a run under 2 MB."""
     sizes = {run.name: sum(p.stat().st_size for p in run.rglob("*") if p.is_file()) for run in RUNS}

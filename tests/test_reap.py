@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -166,6 +167,43 @@ def test_a_server_without_orchestrator_and_supervisor_is_killed(
     (line,) = [line for line in lines if f"server process {orphan.pid} " in line]
     assert line.startswith("removed: ")
     assert not orphan.is_running() or orphan.status() == psutil.STATUS_ZOMBIE
+
+
+def test_an_engine_core_that_wrote_over_its_environment_is_killed(own_project: Path) -> None:
+    """As a vLLM's does with its title: its output goes to the log of an arm of a dead owner."""
+    faults, sign = STAGES["warm-up"]
+    project_with(own_project, "miniature", faults)
+    arm = kill_at(own_project, "miniature", sign)
+    wait_for(lambda: not processes_of(arm), "the end of the server's processes")
+    forgetful = (
+        "import ctypes, time; libc = ctypes.CDLL(None);"
+        "first = ctypes.POINTER(ctypes.c_void_p).in_dll(libc, 'environ');"
+        "[ctypes.memset(first[i], 0, libc.strlen(ctypes.c_void_p(first[i])))"
+        " for i in range(200) if all(first[:i + 1])];"
+        "print('forgot', flush=True); time.sleep(600)"
+    )
+    log = arm / "server.log"
+    parent = (
+        "import subprocess, sys;"
+        "log = open(sys.argv[2], 'ab');"
+        "core = subprocess.Popen([sys.executable, '-c', sys.argv[1]], stdout=log, stderr=log);"
+        "print(core.pid)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", parent, forgetful, str(log)],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    core = psutil.Process(int(done.stdout))
+    try:
+        wait_for(lambda: log.read_bytes().endswith(b"forgot\n"), "its word")
+        assert "ARMS_OWNER" not in core.environ()
+        code, lines = reap(own_project)
+        assert code == 0, "\n".join(lines)
+        assert any(f"server process {core.pid} of {arm}" in line for line in lines)
+        wait_for(lambda: not psutil.pid_exists(core.pid), "its end")
+    finally:
+        with suppress(psutil.NoSuchProcess):
+            core.kill()
 
 
 def test_a_process_without_our_marks_is_a_stranger(own_project: Path) -> None:

@@ -13,6 +13,9 @@ from orchestrator.reporting.repeating import repeatable_cell
 from tests.answers import PLAIN, TOP, body, moved, observation
 from tests.definitions import experiment, plan
 from tests.scenarios import Reply, Scenario, affected, plain
+from tests.suites import SuiteScenario, suite_plan
+from tests.test_company import Together, company, dependent
+from tests.test_suite_judging import polluted
 
 
 def test_a_run_without_a_diverging_cell_has_nothing_to_repeat() -> None:
@@ -21,6 +24,28 @@ def test_a_run_without_a_diverging_cell_has_nothing_to_repeat() -> None:
 
     with pytest.raises(RunFolderError, match=r"no cell diverged, so --repro has nothing to repeat"):
         repeatable_cell(made, Scenario(script=plain, plan=made).judge(), run="r")
+
+
+def test_a_suite_cannot_be_repeated_and_says_why() -> None:
+    """Its prompts are chats that the server renders: there are no token ids to write down."""
+    made = suite_plan()
+    judged = SuiteScenario(script=polluted, plan=made).judge()
+    assert any(arm.diverged for arm in judged.arms)
+
+    with pytest.raises(
+        RunFolderError, match=r"^r: it is a suite, whose prompts the server renders"
+    ):
+        repeatable_cell(made, judged, run="r")
+
+
+def test_answers_that_depend_on_their_company_cannot_be_repeated_and_say_why() -> None:
+    """The program sends one request at a time, so it could never show them."""
+    made = plan(company())
+    judged = Together(script=dependent, plan=made).judge()
+    assert judged.arms[1].batch_dependent
+
+    with pytest.raises(RunFolderError, match=r"one request at a time, so it cannot repeat"):
+        repeatable_cell(made, judged, run="r")
 
 
 def test_the_cell_to_repeat_is_the_controls_and_attributed() -> None:

@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import shutil
 import socket
 import tarfile
@@ -211,6 +212,41 @@ def test_a_link_out_of_a_strangers_folder_is_not_followed(
     assert "leads out of the run's folder" in error
 
 
+def test_a_pipe_in_the_place_of_an_exchange_is_refused(tmp_path: Path) -> None:
+    """Nobody would ever write to it, and reading it would wait for ever."""
+    folder = tmp_path / "arms/a/exchanges"
+    folder.mkdir(parents=True)
+    os.mkfifo(folder / "000-ready.times.json")
+
+    with pytest.raises(RunFolderError, match="no plain file"):
+        RunStore(tmp_path).exchange_files("a")
+
+
+def test_a_run_without_its_arms_is_not_trimmed(tmp_path: Path, call: Call) -> None:
+    """Its folder is named, and nothing half-written stays."""
+    run, made = tmp_path / "run", tmp_path / "made"
+    shutil.copytree(PROJECT / "docs" / "evidence" / "cpu-predicted-pairs", run)
+    shutil.rmtree(run / "arms")
+    code, _, error = call("trim", run, made)
+
+    assert code == 2
+    assert f"{run / 'arms'}: is missing" in error
+    assert not made.exists()
+
+
+def test_a_bundle_takes_nothing_from_outside_a_strangers_folder(tmp_path: Path, call: Call) -> None:
+    """A bundle is made to be published: a link in the folder must not bring a private file in."""
+    run, private, made = tmp_path / "run", tmp_path / "private", tmp_path / "made.tar.xz"
+    shutil.copytree(PROJECT / "docs" / "evidence" / "cpu-predicted-pairs", run)
+    private.write_text("canary", encoding="utf-8")
+    (run / "notes.txt").symlink_to(private)
+    code, _, error = call("report", run, "--format", "comment", "--bundle", made)
+
+    assert code == 2
+    assert "leads out of the run's folder" in error
+    assert not made.exists()
+
+
 def _archive(name: str, kind: bytes) -> bytes:
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as archive:
@@ -274,6 +310,7 @@ def test_what_unpacks_to_too_much_is_refused() -> None:
         ("DB_PASSWORD", "canary"),
         ("MODEL_MIRROR", "https://user:canary@mirror.example/models"),
         ("MODEL_MIRROR", "https://:canary@mirror.example"),
+        ("MODEL_MIRROR", "https://canary@mirror.example/models"),
     ],
 )
 def test_a_secret_of_the_environment_is_not_written_down(name: str, value: str) -> None:
@@ -283,7 +320,12 @@ def test_a_secret_of_the_environment_is_not_written_down(name: str, value: str) 
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("TOKENIZERS_PARALLELISM", "false"), ("MODEL_MIRROR", "https://mirror.example:8443/a")],
+    [
+        ("TOKENIZERS_PARALLELISM", "false"),
+        ("MODEL_MIRROR", "https://mirror.example:8443/a"),
+        ("MODEL_MIRROR", "https://mirror.example/@team/model"),
+        ("DOCKER_HOST", "ssh://me@machine.example"),
+    ],
 )
 def test_what_is_no_secret_is_written_down(name: str, value: str) -> None:
     """What a server was started with stays readable."""

@@ -25,22 +25,21 @@ def bundle(store: RunStore, replaced: Mapping[str, str], *, judged: Mapping[str,
         judged: As for `trim`.
 
     Raises:
-        RunFolderError: The run is not complete.
+        RunFolderError: The run is not complete, or a link in its folder leads out of it.
     """
     if store.has(TRIMMED):
-        return pack(_files(store.root, store.root.resolve().name))
+        return pack(_files(store, store.root.resolve().name))
     with tempfile.TemporaryDirectory(prefix="vllm-arms-bundle-") as folder:
         copy = Path(folder) / "run"
         trim(store, copy, replaced, judged=judged)
-        return pack(_files(copy, store.root.resolve().name))
+        return pack(_files(RunStore(copy), store.root.resolve().name))
 
 
-def _files(root: Path, name: str) -> dict[str, bytes]:
-    return {
-        f"{name}/{path.relative_to(root).as_posix()}": path.read_bytes()
-        for path in root.rglob("*")
-        if path.is_file()
-    }
+def _files(store: RunStore, name: str) -> dict[str, bytes]:
+    """Read as the store reads: a stranger's link must not bring a private file into a bundle."""
+    names = (path.relative_to(store.root).as_posix() for path in store.root.rglob("*"))
+    found = ((each, store.read_bytes(each)) for each in names)
+    return {f"{name}/{each}": content for each, content in found if content is not None}
 
 
 def sha256(content: bytes) -> str:

@@ -1,7 +1,9 @@
 """The marks by which a process is told to be ours, and whose it is; what labels are to containers.
 
-They are two environment variables: every process that a server starts inherits them, and they
-can be read for as long as it lives. Their names do not begin with VLLM_, of which vLLM warns.
+They are two environment variables, which every process that a server starts inherits. Their names
+do not begin with VLLM_, of which vLLM warns. A vLLM's engine core and workers write their titles
+over their environment (`setproctitle`); they are known by where their output goes, the log in the
+folder of an arm, whose run says who owns it.
 """
 
 from dataclasses import dataclass
@@ -11,9 +13,12 @@ import psutil
 from pydantic import ValidationError
 
 from orchestrator.adapters.ownership import this_process
+from orchestrator.adapters.run_store import RunStore
+from orchestrator.errors import RunFolderError
 from orchestrator.model.ownership import Owner
 
 _OWNER, _FOLDER = "ARMS_OWNER", "ARMS_FOLDER"
+_LOG = "server.log"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,15 +38,26 @@ def marks(folder: Path) -> dict[str, str]:
 
 
 def read_marks(process: psutil.Process) -> Marks | None:
-    """Read back what `marks` wrote; `None`: not ours, or not to be read."""
+    """Read back what `marks` wrote, or what its output tells; `None`: not ours, or not readable."""
     try:
         variables = process.environ()
     except (psutil.Error, OSError):  # another user's, or it ended just now
         return None
     if _OWNER not in variables:
-        return None
+        return _by_its_output(process)
     try:
         owner = Owner.from_json(variables[_OWNER])
     except ValidationError:
         owner = None
     return Marks(owner, variables.get(_FOLDER, ""))
+
+
+def _by_its_output(process: psutil.Process) -> Marks | None:
+    try:
+        log = Path(f"/proc/{process.pid}/fd/1").readlink()
+        if log.name != _LOG or log.parent.parent.name != "arms":
+            return None
+        owner = RunStore.open(log.parents[2]).start().owner
+    except (OSError, RunFolderError):  # it ended just now, or that is no run's folder
+        return None
+    return Marks(owner, str(log.parent))

@@ -356,12 +356,19 @@ class RunStore:
         if not packed.is_file():
             return {}
         try:
-            return unpacked_files(packed.read_bytes())
+            with packed.open("rb") as file:
+                return unpacked_files(read_whole(file))
         except UNREADABLE as error:
             raise RunFolderError(f"{packed}: cannot be read: {error}") from error
 
     def _read_all(self, folder: Path) -> dict[str, bytes]:
         try:
-            return {path.name: self._inside(path).read_bytes() for path in folder.iterdir()}
-        except OSError as error:
+            return {path.name: self._exchange_file(path) for path in folder.iterdir()}
+        except UNREADABLE as error:
             raise RunFolderError(f"{folder}: cannot be read: {error}") from error
+
+    def _exchange_file(self, path: Path) -> bytes:
+        if not self._inside(path).is_file():  # a pipe would be waited on for ever
+            raise ValueError(f"{path.name!r} is no plain file of an exchange")
+        with path.open("rb") as file:
+            return read_whole(file)

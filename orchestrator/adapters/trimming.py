@@ -61,6 +61,9 @@ def trim(
     """
     if target.exists():
         raise RunFolderError(f"{target}: exists already")
+    arms = store.root / "arms"
+    if not arms.is_dir():
+        raise RunFolderError(f"{arms}: is missing; the run is not complete")
     copy = RunStore(target)
     scrubber = Scrubber(replaced)
     try:
@@ -70,7 +73,7 @@ def trim(
             if name == VERDICTS and not store.has(name):
                 continue
             _write(copy, name, text.encode(), scrubber)
-        for arm in sorted(path.name for path in (store.root / "arms").iterdir()):
+        for arm in sorted(path.name for path in arms.iterdir()):
             for name in KEPT_OF_ARM:
                 _copy_text(store, copy, f"arms/{arm}/{name}", scrubber)
             files = store.exchange_files(arm)

@@ -28,11 +28,13 @@ def print_comment(
     """Print the comment; write what goes along with it. Nothing is written when anything fails.
 
     Raises:
-        RunFolderError: It is no run's folder, no cell diverged for `repro`, the comment is too
-            long, or a file to be written is there already.
+        RunFolderError: It is no run's folder, no cell can be repeated for `repro`, the comment is
+            too long, or a file to be written is there already, or its folder is not.
     """
-    for target in (bundle, repro):
-        if target is not None and target.exists():
+    for target in filter(None, (bundle, repro)):
+        if not target.parent.is_dir():  # a mistyped path is not made into a tree
+            raise RunFolderError(f"{target}: there is no folder {target.parent}; make it first")
+        if target.exists():
             raise RunFolderError(f"{target}: exists already; name another file, or remove it")
     store = RunStore.open(run)
     plan = store.read("plan.json", Plan)

@@ -100,6 +100,8 @@ class Generation:
 
     def _job(self, kind: _Kind, body: CompletionBody | ChatBody, wish: Wish) -> _Job:
         faults = self._faults.for_request(self._received)
+        for name in faults:
+            log_api.info("MINIATURE: fault %s at request %d", name, self._received)
         wish = tampering.change_wish(wish, faults)
         naming = Naming(
             tokenizer=self._checker.tokenizer,

@@ -84,6 +84,8 @@ _FILLING = " " + "." * 960
 
 def _suffer_start(faults: Faults, listener: socket.socket) -> None:
     wanted = faults.at_start()
+    for name in wanted:
+        log_core.info("MINIATURE: fault %s", name)
     if "ignore-sigterm" in wanted:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     if "orphan" in wanted:

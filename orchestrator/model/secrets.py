@@ -14,8 +14,9 @@ _SECRET = re.compile(
 )
 """By the name. A proxy's address may hold a password."""
 
-_PASSWORD_IN_URL = re.compile(r"://[^\s/@]*:[^\s/]+@")
-"""By the value, whatever its name."""
+_PASSWORD_IN_URL = re.compile(r"://[^\s/@]*:[^\s/]+@|https?://[^\s/@]+@", re.IGNORECASE)
+"""By the value, whatever its name. A token may stand alone before the `@` of a web address; the
+name in `ssh://me@host` is none."""
 
 
 _SECRET_FLAG = re.compile(

@@ -1,10 +1,10 @@
 """What a comment claims of each arm, and what it does not claim. Sentences only."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from orchestrator.model.experiment import CellKind
 from orchestrator.model.plan import Plan
-from orchestrator.model.verdict import ArmVerdict, RunVerdict
+from orchestrator.model.verdict import ArmVerdict, Attribution, CellVerdict, RunVerdict
 from orchestrator.reporting.rows import differences
 
 _SEQUENCES: dict[CellKind, str] = {
@@ -14,6 +14,18 @@ _SEQUENCES: dict[CellKind, str] = {
     "primed": "the document, A, then B",
     "suite": "every item, run after run",
 }
+
+
+_ATTRIBUTED: dict[Attribution, str] = {
+    "contamination": (
+        "{} attributed to another request's cache: the references agree, and with caching off all"
+        " answers are equal"
+    ),
+    "nondeterministic": "{} nondeterministic: answers differ within one hit state",
+    "first-request": "{} due to the start's very first request: only that one differs",
+    "unattributed": "{} attributed to nothing",
+}
+"""What stands behind each word; said only where the word was given (rules 4 and 5)."""
 
 
 def setup(arm: ArmVerdict) -> str:
@@ -37,10 +49,11 @@ def claims(verdict: RunVerdict) -> Iterator[str]:
 
 def _claim(arm: ArmVerdict) -> str:
     total = len(arm.cells)
+    asked = "an item's question" if arm.cell == "suite" else "B"
     if arm.verdict == "inconclusive":
         return f"inconclusive in {arm.inconclusive} of {total} cells: {arm.reason}."
     if arm.verdict == "stable":
-        return f"no answer to B differs from another or from its reference, in {total} cells."
+        return f"no answer to {asked} differs from another or from its reference, in {total} cells."
     if arm.verdict == "batch-equal":
         return f"no answer depends on the requests that were sent with it, in {total} cells."
     if arm.verdict == "batch-dependent":
@@ -48,12 +61,19 @@ def _claim(arm: ArmVerdict) -> str:
             f"answers depend on the requests that were sent with them in {arm.batch_dependent} of"
             f" {total} cells; that says nothing about the cache."
         )
-    attributed = sum(cell.attribution == "contamination" for cell in arm.cells)
     return (
-        f"answers to B differ from each other or from their reference in {arm.diverged} of"
-        f" {total} cells; {attributed} of these are attributed to another request's cache: the"
-        " references agree, and with caching off all answers are equal."
+        f"answers to {asked} differ from each other or from their reference in {arm.diverged} of"
+        f" {total} cells. Of these, {'; '.join(_attributed(arm.cells))}."
     )
+
+
+def _attributed(cells: Sequence[CellVerdict]) -> Iterator[str]:
+    """Each word that was given, counted; of what is unattributed, why the first cell is."""
+    for word, said in _ATTRIBUTED.items():
+        given = [cell for cell in cells if cell.attribution == word]
+        if given:
+            why = f" ({given[0].reason})" if word == "unattributed" else ""
+            yield said.format(f"{len(given)} {'is' if len(given) == 1 else 'are'}") + why
 
 
 def limits(plan: Plan, verdict: RunVerdict) -> Iterator[str]:
@@ -65,16 +85,18 @@ def limits(plan: Plan, verdict: RunVerdict) -> Iterator[str]:
     yield (
         "which operation gives the first number that differs: the server was looked at from outside"
     )
-    yield (
-        "that a stable cell's cached states are equal: nothing differs in the"
-        f" top {plan.top_logprobs} of {plan.max_tokens} generated tokens, no more"
-    )
-    found = [difference for _, _, difference in differences(verdict)]
-    if found:
-        equal = sum(difference.text_equal for difference in found)
+    if any(arm.stable for arm in verdict.arms):
         yield (
-            f"that the visible text changes: it is equal in {equal} of the {len(found)} pairs"
-            " of answers that differ"
+            "that a stable cell's cached states are equal: nothing differs in the"
+            f" top {plan.top_logprobs} of {plan.max_tokens} generated tokens, no more"
+        )
+    found = [difference for _, _, difference in differences(verdict)]
+    equal = sum(difference.text_equal for difference in found)
+    if equal:
+        often = "" if equal == len(found) else " always"
+        yield (
+            f"that the visible text{often} changes: it is equal in {equal} of the {len(found)}"
+            " pairs of answers that differ"
         )
     if any(arm.patch is not None for arm in verdict.arms):
         yield (

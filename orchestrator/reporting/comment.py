@@ -16,11 +16,18 @@ from orchestrator.pricing import prices
 from orchestrator.reporting.claims import claims, limits, setup
 from orchestrator.reporting.figures import launch_command
 from orchestrator.reporting.markdown import TEMPLATES
+from orchestrator.reporting.method import method, words
 from orchestrator.reporting.rows import differences, rows
 from orchestrator.scrubbing import PLACES, SECRETS, Scrubber
 
 LIMIT_CHARACTERS = 65_536
 """GitHub refuses a longer comment: "Body is too long (maximum is 65536 characters)"."""
+
+_PORT = "8000"
+"""In launch commands, where the run took a free one: vLLM's default, and `--repro`'s example."""
+
+_PATTERNS = 4
+"""Of cached tokens, that one line of the arms' table names."""
 
 LEFT_OUT = ("the stable cells", "every cell", "what moved in each cell", "the text of the patch")
 """What a comment that would be too long does without, in this order."""
@@ -63,6 +70,9 @@ def comment(
         "attached": attachments,
         "claims": list(claims(verdict)),
         "limits": list(limits(plan, verdict)),
+        "method": list(method(plan)),
+        "words": list(words(verdict)),
+        "companies": any(cell.concurrency > 1 for arm in verdict.arms for cell in arm.cells),
         "arms": [(arm, setup(arm), _cached(arm, verdict)) for arm in verdict.arms],
         "rows": rows(verdict),
         "moved": differences(verdict),
@@ -128,14 +138,20 @@ def _fenced(text: str, language: str = "") -> str:
 
 
 def _cached(arm: ArmVerdict, verdict: RunVerdict) -> str:
-    """The cached tokens of B that occur in an arm's cells."""
-    return "; ".join(dict.fromkeys(row.cached for row in rows(verdict) if row.arm == arm.arm))
+    """The cached tokens of B that occur in an arm's cells; of too many to read, the range."""
+    patterns = list(dict.fromkeys(row.cached for row in rows(verdict) if row.arm == arm.arm))
+    counts = [probe.cached_tokens for cell in arm.cells for probe in cell.probes]
+    known = [count for count in counts if count is not None]
+    if len(patterns) <= _PATTERNS or len(known) < len(counts):
+        return "; ".join(patterns)
+    return f"{min(known)} to {max(known)}, in {len(patterns)} patterns"
 
 
 def _launches(plan: Plan, scrubber: Scrubber) -> list[tuple[str, str]]:
     """By command the arms that were started with it: most arms share one."""
     arms: dict[str, list[str]] = {}
     for arm in plan.arms:
-        command = scrubber.clean(launch_command(arm.launch.environment, arm.launch.argv))
+        argv = [argument.replace("{port}", _PORT) for argument in arm.launch.argv]
+        command = scrubber.clean(launch_command(arm.launch.environment, argv))
         arms.setdefault(command, []).append(arm.name)
     return [(", ".join(names), command) for command, names in arms.items()]

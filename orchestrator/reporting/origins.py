@@ -13,9 +13,11 @@ from orchestrator.reporting.prediction import describe
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OriginPicture:
-    """Cells of one arm that were predicted to go alike."""
+    """Cells that were predicted to go alike, and are drawn alike."""
 
-    arm: str
+    arms: tuple[str, ...]
+    """Those that have such cells, in the plan's order."""
+
     a_tokens: int | None
     eligible: str
     cells: int
@@ -25,25 +27,46 @@ class OriginPicture:
 
 
 def origin_pictures(plan: Plan) -> list[OriginPicture]:
-    """Every distinct prediction of every arm; cells without a prediction have no picture."""
-    return [picture for arm in plan.arms for picture in _of_arm(plan, arm)]
+    """Every distinct prediction, once; cells without a prediction have no picture.
 
-
-def _of_arm(plan: Plan, arm: ArmPlan) -> Iterator[OriginPicture]:
-    alike: dict[CellPrediction, list[CellPlan]] = {}
-    for cell in arm.cells:
-        if cell.place == "measured" and cell.prediction is not None:
-            alike.setdefault(cell.prediction, []).append(cell)
-    for prediction, cells in alike.items():
-        first = cells[0]
-        yield OriginPicture(
-            arm=arm.name,
-            a_tokens=first.a_tokens,
-            eligible=prediction.eligible,
-            cells=len(cells),
-            chart=chunks_chart(list(_drawn(arm, first)), plan.block_size_tokens),
-            text="\n".join(_described(plan, first, prediction)),
+    Arms differ in what does not move a chunk more often than in what does, and a picture is most
+    of the page's bytes and of the time it takes.
+    """
+    alike: dict[_Sight, list[str]] = {}
+    for arm in plan.arms:
+        for cell in arm.cells:
+            if cell.place == "measured" and cell.prediction is not None:
+                alike.setdefault(_sight(plan, arm, cell, cell.prediction), []).append(arm.name)
+    return [
+        OriginPicture(
+            arms=tuple(dict.fromkeys(arms)),
+            a_tokens=sight.a_tokens,
+            eligible=sight.eligible,
+            cells=len(arms),
+            chart=chunks_chart(sight.requests, plan.block_size_tokens),
+            text=sight.text,
         )
+        for sight, arms in alike.items()
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Sight:
+    """All that a reader sees of a cell's prediction."""
+
+    a_tokens: int | None
+    eligible: str
+    requests: tuple[DrawnRequest, ...]
+    text: str
+
+
+def _sight(plan: Plan, arm: ArmPlan, cell: CellPlan, prediction: CellPrediction) -> _Sight:
+    return _Sight(
+        a_tokens=cell.a_tokens,
+        eligible=prediction.eligible,
+        requests=tuple(_drawn(arm, cell)),
+        text="\n".join(_described(plan, cell, prediction)),
+    )
 
 
 def _drawn(arm: ArmPlan, cell: CellPlan) -> Iterator[DrawnRequest]:

@@ -19,14 +19,26 @@ def repeatable_cell(plan: Plan, verdict: RunVerdict, *, run: str) -> RepeatableC
         run: Its name.
 
     Raises:
-        RunFolderError: No cell of the run diverged: there is nothing to repeat.
+        RunFolderError: No cell of the run diverged: there is nothing to repeat. Or the program
+            could not repeat it: a suite's prompts are not known as token ids, and requests that
+            were sent at once need their company.
     """
+    if plan.suite is not None:
+        raise RunFolderError(
+            f"{run}: it is a suite, whose prompts the server renders: --repro writes token ids"
+            " and cannot repeat it; leave it out"
+        )
     diverged = [
         (cell, cell.pattern)
         for arm in verdict.arms
         for cell in arm.cells
         if cell.verdict == "diverged" and cell.pattern is not None
     ]
+    if not diverged and any(arm.batch_dependent for arm in verdict.arms):
+        raise RunFolderError(
+            f"{run}: its answers depend on the requests that were sent with them; the program of"
+            " --repro sends one request at a time, so it cannot repeat that; leave it out"
+        )
     if not diverged:
         raise RunFolderError(
             f"{run}: no cell diverged, so --repro has nothing to repeat; leave it out,"

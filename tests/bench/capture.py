@@ -1,6 +1,5 @@
 """How fast a server's output goes to its file, whole, and what memory that takes of ours."""
 
-import os
 import tempfile
 import threading
 import time
@@ -12,6 +11,7 @@ import psutil
 from orchestrator.adapters.docker_engine import docker_engine
 from orchestrator.adapters.process_server import running_process
 from tests.bench.figures import Figure, figure
+from tests.conftest import engine_image
 from tests.container_servers import ContainerServers
 from tests.test_process_server import launch
 
@@ -40,7 +40,7 @@ def _process(log_file: Path) -> None:
 
 
 def _container(log_file: Path) -> None:
-    image = os.environ.get("ENGINE_IMAGE", "python:3.11-slim")
+    image = engine_image()
     with docker_engine() as client:
         servers = ContainerServers(client, image, log_file.parent, "bench")
         with servers.start(servers.launch(FLOOD)) as server:

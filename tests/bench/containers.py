@@ -8,7 +8,6 @@ no inspection, drops no capability, watches for no exit, and leaves the containe
 interrupted.
 """
 
-import os
 import tempfile
 import textwrap
 import threading
@@ -26,6 +25,7 @@ from orchestrator.adapters.process_server import free_port
 from orchestrator.adapters.readiness import Waiting, wait_until_healthy
 from orchestrator.model.profile import ReadyLimits
 from tests.bench.figures import Figure, figure
+from tests.conftest import engine_image
 from tests.container_servers import ANSWERING, ContainerServers
 
 ROUNDS = 15
@@ -34,7 +34,7 @@ LIMITS = ReadyLimits(total_timeout_s=20.0, no_progress_timeout_s=20.0, poll_inte
 
 def measure() -> Iterator[Figure]:
     """Both in turn, so that what else the machine does falls on both."""
-    image = os.environ.get("ENGINE_IMAGE", "python:3.11-slim")
+    image = engine_image()
     ours_s, bare_s = [], []
     with docker_engine() as client:
         for _ in range(ROUNDS):

@@ -31,6 +31,7 @@ class Figure:
     remark: str = ""
 
     def __str__(self) -> str:
+        """One line."""
         spread = ""
         if self.low is not None:
             spread = f" ({_number(self.low)} to {_number(self.high)}, n {self.n})"

@@ -9,9 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
 from tests.conftest import PROJECT
+from tests.documents import rendered
 from tests.faults.campaign import Combination, combinations
 from tests.faults.holding import LARGEST_PEAK_BYTES, Row, row_of
 from tests.faults.scene import played
@@ -64,14 +63,8 @@ def _told(row: Row) -> Row:
 
 def document(rows: Sequence[Row]) -> str:
     """`docs/faults.md`."""
-    templates = Environment(
-        loader=FileSystemLoader(HERE),
-        undefined=StrictUndefined,
-        autoescape=False,  # noqa: S701 - Markdown, from our own texts
-        keep_trailing_newline=True,
-        trim_blocks=True,
-    )
-    return templates.get_template("faults.md.j2").render(
+    return rendered(
+        HERE / "faults.md.j2",
         rows=rows,
         cannot_exist=CANNOT_EXIST,
         largest_peak_bytes=LARGEST_PEAK_BYTES,

@@ -35,7 +35,13 @@ request_timeout_s = 8.0
 [environment]
 MINIATURE_FAULTS = "{faults}"
 {mark} = "{name}"
+[ready]
+total_timeout_s = 180.0
 """
+
+DOCUMENT = "hu-szamla-orgonagyar"
+"""Stable on the miniature: where a document diverges, its other answers show that without the one
+that a fault has taken, and a false "stable" could not be told from a right "diverged"."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,6 +119,11 @@ def _project(combination: Combination) -> Iterator[Path]:
             name=combination.name,
         )
         (folder / "launch_profiles" / "campaign.toml").write_text(profile, encoding="utf-8")
+        experiment = folder / "arms" / "three-arm.toml"
+        text = experiment.read_text(encoding="utf-8")
+        only = f'documents = ["{DOCUMENT}"]'
+        text = re.sub(r"^documents = \[.*?^\]", only, text, flags=re.DOTALL | re.MULTILINE)
+        experiment.write_text(text, encoding="utf-8")
         yield folder
 
 

@@ -13,9 +13,8 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
 from tests.conftest import PROJECT
+from tests.documents import rendered
 from tests.peer.comparison import Comparison, Timed, spread
 from tests.peer.faults import FAULTS
 from tests.peer.jobs import OURS, PANDAS, PEER
@@ -69,14 +68,8 @@ def compared(rounds: int) -> Comparison:
 
 def document(found: Comparison) -> str:
     """`docs/peer.md`."""
-    templates = Environment(
-        loader=FileSystemLoader(HERE),
-        undefined=StrictUndefined,
-        autoescape=False,  # noqa: S701 - Markdown, from our own texts
-        keep_trailing_newline=True,
-        trim_blocks=True,
-    )
-    return templates.get_template("peer.md.j2").render(
+    return rendered(
+        HERE / "peer.md.j2",
         found=found,
         tools=(OURS, PEER),
         faults=[fault.name for fault in FAULTS],

@@ -146,6 +146,7 @@ def test_a_stopwatch_notes_what_passes_and_changes_nothing(
     monkeypatch.setenv("PEER_STOPWATCH", str(tmp_path / "stopwatch.jsonl"))
 
     async def echo(request: Request) -> PlainTextResponse:
+        """Give back what was sent."""
         return PlainTextResponse(await request.body(), status_code=201)
 
     app = Starlette(routes=[Route("/v1/completions", echo, methods=["POST"])])

@@ -6,9 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
 from tests.conftest import PROJECT
+from tests.documents import rendered
 from tests.truth.built import Case
 from tests.truth.confusion import Confusion, of_built, of_witnessed
 from tests.truth.families import built_cases
@@ -38,14 +37,8 @@ def document(
     cases: Sequence[Case], built: Confusion, witnessed: Confusion, found: Sequence[Noticed]
 ) -> str:
     """`docs/truth.md`."""
-    templates = Environment(
-        loader=FileSystemLoader(HERE),
-        undefined=StrictUndefined,
-        autoescape=False,  # noqa: S701 - Markdown, from our own texts
-        keep_trailing_newline=True,
-        trim_blocks=True,
-    )
-    return templates.get_template("truth.md.j2").render(
+    return rendered(
+        HERE / "truth.md.j2",
         runs=len(cases),
         families=sorted(Counter(case.family for case in cases).items()),
         built=built,
