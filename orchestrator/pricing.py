@@ -4,6 +4,7 @@ A price is a ratio of times: above 1 it takes longer than the control. Stacks ar
 speeds (`model/stacks.py`); a report has the one or the other, and says which.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
@@ -19,6 +20,9 @@ class Price:
 
     arm: str
     diverged: int
+    stable: int
+    """Of the rest nothing was found out, or no such word is said of it."""
+
     cells: int
     eligible: int
     """Cells that the prediction calls eligible: stable there means unseen, not excluded."""
@@ -66,17 +70,26 @@ def advice(priced: Sequence[Price]) -> str:
 
     Names every arm in which nothing was seen to diverge, with its price: first those in which
     nothing was eligible either, since there the effect has nothing to come from; then those that
-    keep their cache hits; then the cheapest.
+    keep their cache hits; then the cheapest. An arm without an answer for each of its cells is not
+    among them.
     """
     control, others = priced[0], priced[1:]
     if not control.diverged:
         return f"Nothing to work around was seen: no cell of {control.arm} diverged."
     found = f"{control.arm} diverged in {control.diverged} of {control.cells} cells"
-    clean = [price for price in others if price.diverged == 0 and price.cells == control.cells]
+    clean = [price for price in others if price.stable == price.cells == control.cells]
+    open_ones = [p.arm for p in others if not p.diverged and p not in clean]
+    unsaid = f" Nothing can be said of: {', '.join(open_ones)}." if open_ones else ""
     if not clean:
-        return f"{found}, and so did every other arm."
-    clean.sort(key=lambda price: (price.eligible, not _hits(price), price.later_ratio or 0))
-    return f"{found}. Without divergence: {'; '.join(_offer(price) for price in clean)}."
+        rest = "no other arm is known to be free of it" if open_ones else "so did every other arm"
+        return f"{found}, and {rest}.{unsaid}"
+    clean.sort(key=lambda price: (price.eligible, not _hits(price), _cost(price)))
+    return f"{found}. Without divergence: {'; '.join(map(_offer, clean))}.{unsaid}"
+
+
+def _cost(price: Price) -> float:
+    """What was not measured is not cheap."""
+    return math.inf if price.later_ratio is None else price.later_ratio
 
 
 def _hits(price: Price) -> bool:
@@ -104,6 +117,7 @@ def _price(arm: ArmVerdict, base: ArmVerdict) -> Price:
     return Price(
         arm=arm.arm,
         diverged=arm.diverged,
+        stable=arm.stable,
         cells=len(arm.cells),
         eligible=sum(cell.eligible == "eligible" for cell in arm.cells),
         cached_tokens=tuple(dict.fromkeys(last)),

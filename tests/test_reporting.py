@@ -105,6 +105,25 @@ def test_the_advice_names_what_did_not_diverge_with_its_price() -> None:
     assert told().startswith("Nothing to work around")
 
 
+def test_an_arm_that_was_not_measured_is_no_advice_and_an_unmeasured_price_is_not_cheap() -> None:
+    """Unknown is not equal, and missing is not zero."""
+    arms = [{"name": name, "cell": "contaminated"} for name in ("control", "mute", "quick", "dear")]
+
+    def reply(arm: ArmPlan, cell: CellPlan, probe: ProbePlan) -> Reply:
+        answer = (affected if arm.name == "control" else plain)(arm, cell, probe)
+        answer.prefill_s = {"quick": None, "dear": 0.03}.get(arm.name, 0.01)
+        if arm.name == "mute":
+            answer.cached = None
+        return answer
+
+    made = plan(experiment(arms=arms, control="control", expectations={}))
+    told = advice(prices(Scenario(script=reply, plan=made).judge(), "control"))
+
+    assert "mute (" not in told
+    assert told.endswith(" Nothing can be said of: mute.")
+    assert told.index("dear (") < told.index("quick (")
+
+
 def test_an_arm_that_stayed_eligible_is_named_last_and_with_a_warning() -> None:
     """Unseen is not excluded."""
     made = plan(
