@@ -127,6 +127,7 @@ def real_project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def copied_project(folder: Path) -> Path:
+    """A project of its own in a folder, with our definitions and no runs."""
     """A project of its own, with our definitions and no runs."""
     for name in ("arms", "launch_profiles"):
         shutil.copytree(PROJECT / name, folder / name)

@@ -24,7 +24,7 @@ from orchestrator.model.plan import Plan
 from orchestrator.reporting.markdown import markdown
 from orchestrator.runner import judge_run
 from tests.bench.figures import Figure, figure, peak_bytes
-from tests.conftest import COMMAND, PROJECT
+from tests.conftest import COMMAND, PROJECT, copied_project
 
 ARM = "contaminated"
 SIZES = (10, 100, 1000)
@@ -45,11 +45,9 @@ def measure() -> Iterator[Figure]:
 
 def real_run(folder: Path) -> RunStore:
     """`three-arm --quick` of one arm, on the miniature."""
-    for name in ("arms", "launch_profiles"):
-        shutil.copytree(PROJECT / name, folder / name)
     subprocess.run(
         [*COMMAND, "run", "three-arm", "--quick", "--arm", ARM, "--profile", "miniature",
-         "--project", str(folder)],
+         "--project", str(copied_project(folder))],
         stdout=subprocess.DEVNULL, check=False, cwd=PROJECT,
     )  # fmt: skip
     (run,) = (path for path in (folder / "runs" / "three-arm").iterdir() if path.is_dir())

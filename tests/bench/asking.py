@@ -22,7 +22,7 @@ from orchestrator.streaming import decode_stream
 from tests.bench.figures import Figure, figure
 from tests.bench.serving import Served, resolved, serving
 
-PAIRS = 220
+PAIRS = 120
 COMPLETIONS = "/v1/completions"
 HEADERS = {"Content-Type": "application/json"}
 
