@@ -278,10 +278,10 @@ def stored_evidence(plan: Plan, stored: StoredRun) -> list[ArmEvidence]:
 
 @contextmanager
 def _uncollected() -> Iterator[None]:
-    """Without the search for cycles: of many arms it is half of the time, and there are none.
+    """Without the search for cycles: there are none, and it grows faster than the run.
 
     Decoded answers are millions of objects that all stay until the run is judged, and each full
-    collection walks all that were made until then (docs/benchmarks.md).
+    collection walks all that were made until then (decision 0017).
     """
     was_enabled = gc.isenabled()
     gc.disable()

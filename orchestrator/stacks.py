@@ -135,7 +135,7 @@ def _row(
         name: [[r for r in start if r.prompt_tokens == length] for start in starts]
         for name, starts in measured.items()
     }
-    base_times = [_times(start) for start in at_length[base]]
+    base_times = [first_token_times(start) for start in at_length[base]]
     return LengthRow(
         prompt_tokens=length,
         speeds=tuple(
@@ -151,7 +151,7 @@ def _speed(
     starts: Sequence[Sequence[ColdResult]],
     base_times: Sequence[Times] | None,
 ) -> Speed:
-    times = [_times(start) for start in starts]
+    times = [first_token_times(start) for start in starts]
     results = [result for start in starts for result in start]
     first = summary([seconds for start in times for seconds in start.values()])
     prefill = [r.prefill_s for r in results if r.prefill_s is not None]
@@ -162,11 +162,12 @@ def _speed(
         tokens_per_s=None if first is None else length / first.median,
         excluded=tuple(f"{r.probe}: {r.problem}" for r in results if r.problem is not None),
         drift=_drift(times),
-        ratio=None if base_times is None else _ratio(times, base_times),
+        ratio=None if base_times is None else speed_ratio(times, base_times),
     )
 
 
-def _times(start: Sequence[ColdResult]) -> dict[int, float]:
+def first_token_times(start: Sequence[ColdResult]) -> dict[int, float]:
+    """By repeat, of the requests that are measurements."""
     return {r.repeat: r.first_token_s for r in start if r.first_token_s is not None}
 
 
@@ -181,7 +182,13 @@ def _drift(times: Sequence[Times]) -> float | None:
     return _median_ratio(times[0], times[-1]) if len(times) > 1 else None
 
 
-def _ratio(times: Sequence[Times], base_times: Sequence[Times]) -> Ratio:
+def speed_ratio(times: Sequence[Times], base_times: Sequence[Times]) -> Ratio:
+    """How many times as fast one is as the other, and whether that may be called faster.
+
+    Args:
+        times: Of each start in turn.
+        base_times: The same of what it is set against, of as many starts.
+    """
     pairs = [
         base[repeat] / ours[repeat]
         for ours, base in zip(times, base_times, strict=True)

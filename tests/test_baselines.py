@@ -19,6 +19,7 @@ from tests.answers import moved
 from tests.conftest import PROJECT, Call
 from tests.definitions import experiment, plan, profile
 from tests.scenarios import Reply, Scenario, Script, affected, plain
+from tests.suites import ITEMS, suite, suite_plan
 
 FOUR_ARM = PROJECT / "docs" / "evidence" / "cpu-four-arm"
 SLOW_S, FAST_S = 0.040, 0.010
@@ -43,6 +44,7 @@ def judged(
         pins=pins or {"processor": "one"},
         patches=patches or {},
         references=references or {},
+        cold={},
     )
 
 
@@ -181,12 +183,59 @@ def test_a_field_that_differs_is_named_and_nothing_is_compared(
     assert (comparison.cells, comparison.changes) == (0, ())
 
 
+COLD = plan(experiment(throughput={"lengths": ["32"], "documents": ["one"], "repeats": 2}))
+SUITE = suite_plan()
+
+
+def in_company(asked: Plan) -> Plan:
+    """The same with the requests of its first arm sent two at once."""
+    first, *others = asked.arms
+    cells = tuple(cell.model_copy(update={"concurrency": 2}) for cell in first.cells)
+    return asked.model_copy(update={"arms": (first.model_copy(update={"cells": cells}), *others)})
+
+
+@pytest.mark.parametrize(
+    ("other", "asked", "field"),
+    [
+        (COLD.model_copy(update={"throughput": None}), COLD, "cold requests"),
+        (SUITE.model_copy(update={"suite": None}), SUITE, "suite"),
+        (suite_plan(items=ITEMS[:3]), SUITE, "suite"),
+        (suite_plan(suite(runs=4)), SUITE, "suite"),
+        (SUITE.model_copy(update={"chats": {}}), SUITE, "prompts"),
+        (plan(b_question="Gamma?"), plan(), "prompts"),
+        (in_company(plan()), plan(), "clean: requests"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_another_question_is_no_baseline(other: Plan, asked: Plan, field: str) -> None:
+    """Suite, texts, cold requests and company are part of what was asked, on either side."""
+    run = judged()
+
+    for ours, theirs in ((other, asked), (asked, other)):
+        comparison = compare_runs(replace(run, plan=ours), replace(run, plan=theirs))
+        assert (comparison.result, comparison.exit_code) == ("not comparable", 2)
+        assert field in [entry.field for entry in comparison.differing]
+
+
+def test_two_plans_of_one_question_are_comparable_though_their_salts_differ() -> None:
+    """What is drawn anew each time is no part of the question."""
+    asked = plan()
+    first, *others = asked.arms
+    cells = tuple(cell.model_copy(update={"salt": "another"}) for cell in first.cells)
+    salted = asked.model_copy(update={"arms": (first.model_copy(update={"cells": cells}), *others)})
+
+    assert compare_runs(judged(planned=salted), judged()).differing == ()
+
+
 def test_a_field_that_one_run_did_not_record_is_named_and_forbids_nothing() -> None:
     """Unknown is not equal, and not different either."""
     comparison = compare_runs(judged(pins={"driver": None}), judged(pins={"driver": "580"}))
 
     assert comparison.result == "unchanged"
     assert [entry.field for entry in comparison.unknown] == ["driver"]
+    assert comparison.sentence.endswith(
+        "Not recorded by both, so not held against each other: driver."
+    )
 
 
 def test_the_same_engine_in_another_folder_is_the_same() -> None:
@@ -318,7 +367,7 @@ def test_the_command_compares_a_run_with_a_copy_of_it(call: Call, tmp_path: Path
     code, output, _ = call("compare", tmp_path / "copy", FOUR_ARM)
     assert code == 0
     assert "digests were set side by side in 30 of 30 cells" in output
-    assert output.endswith("30 cells are as in the baseline.\n")
+    assert "30 cells are as in the baseline." in output
 
     code, output, _ = call("compare", tmp_path / "copy", FOUR_ARM, "--json")
     told = json.loads(output)
@@ -333,7 +382,7 @@ def test_the_command_refuses_another_experiment_with_the_fields_named(call: Call
     assert "experiment" in output
     assert "workarounds" in output
     assert output.splitlines()[-1].startswith("Not comparable: experiment, repeats, ")
-    assert output.endswith(" differ.\n")
+    assert " differ. Not recorded by both, so not held against each other: " in output
 
 
 def test_a_patched_arm_that_diverges_again_is_a_regression_of_real_evidence() -> None:
@@ -353,7 +402,7 @@ def test_a_patched_arm_that_diverges_again_is_a_regression_of_real_evidence() ->
     )
     run = JudgedRun(
         name="broken", plan=baseline.plan, verdict=verdict, pins=baseline.pins,
-        patches=baseline.patches, references=baseline.references,
+        patches=baseline.patches, references=baseline.references, cold=baseline.cold,
     )  # fmt: skip
     comparison = compare_runs(run, baseline)
 
@@ -376,7 +425,7 @@ def test_the_command_refuses_another_models_files_and_another_torch(
     code, output, _ = call("compare", tmp_path / "copy", baseline)
 
     assert code == 2
-    assert output.endswith("Not comparable: model files, torch differ.\n")
+    assert "Not comparable: model files, torch differ." in output
 
 
 def test_a_run_in_which_one_arm_does_not_say_its_model_leaves_it_unknown(

@@ -27,7 +27,7 @@ from tests.test_run_store import NOW, store, stored  # noqa: F401 - fixtures
             ["run", "stack-compare", "--profile", "miniature"],
             "--profile miniature: arms/stack-compare.toml says itself which profile each arm runs",
         ),
-        (["analyze", "/no/such/run"], "no plan.json"),
+        (["analyze", "/no/such/run"], "RUN /no/such/run: there is no such run"),
         (["run"], "Missing argument"),
         (["run", "three-arm", "--nope"], "No such option"),
     ],

@@ -79,6 +79,24 @@ def test_a_secret_among_the_arguments_is_refused_without_being_told(
     assert "canary" not in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    ("key", "value", "told"),
+    [
+        ("capabilities", '["SYS_PTRACEE"]', "resources.capabilities.0"),
+        ("ulimits.memlockk", "{ soft = 1, hard = 1 }", "resources.ulimits.memlockk"),
+    ],
+)
+def test_a_resource_that_no_kernel_knows_is_refused_by_its_key(
+    edit: Edit, key: str, value: str, told: str
+) -> None:
+    """Before an engine refuses it in words that name neither file nor key."""
+    definitions = edit(
+        "launch_profiles/docker-miniature.toml", "[resources]\n", f"[resources]\n{key} = {value}\n"
+    )
+    with pytest.raises(DefinitionError, match=rf"docker-miniature\.toml: .*{told}"):
+        definitions.profile("docker-miniature")
+
+
 def test_the_shipped_documents_are_many_and_varied() -> None:
     """At least eight, in three languages and of three kinds, each several real blocks long."""
     definitions = Definitions(PROJECT)

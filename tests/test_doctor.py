@@ -225,6 +225,18 @@ def test_without_a_docker_engine_nothing_about_containers_can_be_said(
         assert found[name].result == "cannot say", name
 
 
+def test_this_machines_readings_say_nothing_of_an_engine_elsewhere(
+    call: Call, own_project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its memory and its GPUs are not those that a server would have."""
+    monkeypatch.setenv("DOCKER_HOST", "ssh://nosuch.invalid")
+    _, output, _ = call("doctor", "--profile", "docker-miniature", "--project", own_project)
+
+    told = [line for line in output.splitlines() if "machine is another one" in line]
+    assert ["memory" in told[0], "rivals" in told[1]] == [True, True]
+    assert all("cannot say" in line for line in told)
+
+
 def test_an_image_that_is_not_there_fails_with_the_command_that_makes_it(
     examine: Examine, docker_client: docker.DockerClient
 ) -> None:

@@ -42,7 +42,7 @@ def compared(result: ComparisonResult, *, fixed: tuple[str, ...] = ()) -> Compar
     return Comparison(
         run="run", baseline="baseline", run_engine="vLLM 2", baseline_engine="vLLM 1",
         result=result, exit_code=0, sentence=f"{result.capitalize()}.", differing=(), unknown=(),
-        perhaps_fixed=fixed, cells=1, not_compared=(), changes=(), digests_compared=0,
+        perhaps_fixed=fixed, cells=1, not_compared=(), changes=(), cold=(), digests_compared=0,
     )  # fmt: skip
 
 

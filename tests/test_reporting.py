@@ -1,10 +1,14 @@
 """Scan and price tables of constructed runs."""
 
+import pytest
+
 from orchestrator.model.plan import ArmPlan, CellPlan, ProbePlan
 from orchestrator.pricing import advice, prices
+from orchestrator.reporting.figures import later_ratio
 from orchestrator.reporting.markdown import markdown
 from orchestrator.reporting.scan import scans
 from tests.answers import moved
+from tests.conftest import PROJECT, Call
 from tests.definitions import experiment, plan, profile
 from tests.scenarios import Reply, Scenario, affected, plain
 
@@ -65,6 +69,8 @@ def test_prices_are_medians_of_paired_repeats() -> None:
     assert off.later_ratio is not None
     assert abs(off.first_ratio - 2) < 1e-6
     assert abs(off.later_ratio - 2) < 1e-6
+    assert later_ratio(off) == "2.00 (2.00 to 2.00)"
+    assert later_ratio(control) == "–"
     assert off.pairs == 8
     assert (clean.pairs, clean.first_ratio) == (0, None)
 
@@ -90,13 +96,32 @@ def test_the_advice_names_what_did_not_diverge_with_its_price() -> None:
 
     assert told("control") == (
         "control diverged in 2 of 2 cells. Without divergence: "
-        "fast (cache hits kept, later repeats' prefill 2.00 ×); "
-        "slow (cache hits kept, later repeats' prefill 3.00 ×); "
-        "off (no cache hits, later repeats' prefill 0.50 ×)."
+        "fast (cache hits kept, later repeats' prefill takes 2.00 × the time); "
+        "slow (cache hits kept, later repeats' prefill takes 3.00 × the time); "
+        "off (no cache hits, later repeats' prefill takes 0.50 × the time)."
     )
     assert "Without divergence: off (no cache hits" in told("control", "slow", "fast")
     assert told("control", "slow", "fast", of=3).endswith("and so did every other arm.")
     assert told().startswith("Nothing to work around")
+
+
+def test_an_arm_that_was_not_measured_is_no_advice_and_an_unmeasured_price_is_not_cheap() -> None:
+    """Unknown is not equal, and missing is not zero."""
+    arms = [{"name": name, "cell": "contaminated"} for name in ("control", "mute", "quick", "dear")]
+
+    def reply(arm: ArmPlan, cell: CellPlan, probe: ProbePlan) -> Reply:
+        answer = (affected if arm.name == "control" else plain)(arm, cell, probe)
+        answer.prefill_s = {"quick": None, "dear": 0.03}.get(arm.name, 0.01)
+        if arm.name == "mute":
+            answer.cached = None
+        return answer
+
+    made = plan(experiment(arms=arms, control="control", expectations={}))
+    told = advice(prices(Scenario(script=reply, plan=made).judge(), "control"))
+
+    assert "mute (" not in told
+    assert told.endswith(" Nothing can be said of: mute.")
+    assert told.index("dear (") < told.index("quick (")
 
 
 def test_an_arm_that_stayed_eligible_is_named_last_and_with_a_warning() -> None:
@@ -149,3 +174,20 @@ def test_nothing_from_a_definition_becomes_markup() -> None:
 
     assert "<script>" not in report
     assert "[a](" not in report
+
+
+@pytest.mark.parametrize("form", ["md", "html", "comment"])
+def test_a_report_of_stacks_begins_with_which_is_faster_and_has_one_kind_of_ratio(
+    call: Call, form: str
+) -> None:
+    """Speeds, with their intervals: prices, which are times and rise the other way, stay out."""
+    run = PROJECT / "docs" / "evidence" / "cpu-boundary-price"
+    code, output, _ = call("report", run, "--format", form)
+    head = output[output.index("Affected.") :][:900]
+
+    assert code == 0
+    assert "Which is faster?" in head
+    assert "patched against sham-patch: slower at " in head
+    assert "× the speed" in output
+    assert "later, × the time" not in output
+    assert "above 1 is faster" in output

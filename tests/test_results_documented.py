@@ -6,7 +6,7 @@ from typing import Any, get_args
 
 import pytest
 
-from orchestrator.model.comparison import CellChange, Comparison, FieldDifference
+from orchestrator.model.comparison import CellChange, ColdSpeed, Comparison, FieldDifference
 from orchestrator.model.engine import EngineFacts
 from orchestrator.model.exchange import ExchangeTimes
 from orchestrator.model.host import Beat, MemorySample, RunEnd, RunStart
@@ -24,7 +24,7 @@ STORED = (
     Completed, Failed, RunVerdict, Resumption, Nightly,
 )  # fmt: skip
 
-ELSEWHERE = (Comparison, FieldDifference, CellChange)
+ELSEWHERE = (Comparison, FieldDifference, CellChange, ColdSpeed)
 """In docs/baselines.md."""
 
 PAGE = (PROJECT / "docs" / "results.md").read_text()

@@ -107,7 +107,7 @@ def test_a_resumed_run_is_whole_and_says_when_each_arm_was_made(
     report = (resumed.root / "report.md").read_text()
 
     assert resumed.read("end.json", RunEnd).how == "finished"
-    assert [arm.verdict for arm in verdict.arms] == ["stable", "stable", "stable"]
+    assert [arm.verdict for arm in verdict.arms] == ["stable", "diverged", "stable"]
     assert any("resumed; clean" in limit for limit in verdict.not_covered)
     assert "This run was resumed" in report
     assert f"three-arm/{killed.root.name} |" in report.replace("\\", "")

@@ -47,6 +47,27 @@ def test_events_in_one_block_came_together() -> None:
     assert (answer.first_token_s, answer.decode_tokens_per_s) == (1.0, None)
 
 
+@pytest.mark.parametrize("waiting", [slice(0, 2), slice(30, 32), slice(0, 32)])
+def test_a_backlog_that_is_read_at_once_tells_no_speed_of_decoding(waiting: slice) -> None:
+    """As recorded on a busy machine: 32 tokens within 0.25 ms, which is no speed of any server."""
+    arrivals = list(TIMES.arrivals)
+    late_s = arrivals[waiting][-1].at_s
+    for number, arrival in list(enumerate(arrivals))[waiting]:
+        read_s = late_s + 8e-6 * (number - waiting.stop)
+        arrivals[number] = Arrival(bytes=arrival.bytes, at_s=read_s)
+
+    assert decode_stream(BODY, arrivals).decode_tokens_per_s is None
+
+
+def test_a_backlog_in_the_middle_takes_nothing_from_the_speed() -> None:
+    """Both ends were read as they came."""
+    arrivals = list(TIMES.arrivals)
+    for number in range(10, 20):
+        arrivals[number] = Arrival(bytes=arrivals[number].bytes, at_s=arrivals[20].at_s)
+
+    assert decode_stream(BODY, arrivals).decode_tokens_per_s is not None
+
+
 def test_a_character_in_two_blocks_is_one_character() -> None:
     """Blocks end anywhere, also inside UTF-8."""
     inside = BODY.index("ö".encode()) + 1

@@ -212,7 +212,13 @@ def validated(path: Path, values: dict[str, object], kind: type[R]) -> R:
 
 def _problems(error: ValidationError) -> str:
     told = []
-    for problem in error.errors(include_url=False):
+    problems = error.errors(include_url=False)
+    for problem in problems:
+        loc = problem["loc"]
+        if problem["type"] == "too_short" and any(
+            other["loc"][: len(loc)] == loc != other["loc"] for other in problems
+        ):
+            continue  # what is in it was left out only because it is wrong itself
         key = ".".join(str(part) for part in problem["loc"])
         message = (
             "unknown key" if problem["type"] == "extra_forbidden"

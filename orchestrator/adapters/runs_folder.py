@@ -62,7 +62,7 @@ def read_runs(runs: Path) -> Listing:
 def _run_folders(runs: Path) -> Iterator[Path]:
     """`EXPERIMENT/TIME-HASH`, and runs that somebody has put beside the experiments."""
     for folder in _folders(runs):
-        if (folder / "plan.json").is_file():
+        if RunStore(folder).has("plan.json"):
             yield folder
         elif folder.name != NIGHTLIES:
             yield from _folders(folder)

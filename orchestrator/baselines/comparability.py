@@ -4,7 +4,9 @@ Readings that change from one start to the next (ports, free memory, the capacit
 how long a start took) are not among them: a key made of an unstable reading never matches.
 """
 
+import json
 from collections.abc import Iterator, Sequence
+from hashlib import sha256
 
 from orchestrator.model.comparison import FieldDifference, JudgedRun
 from orchestrator.model.plan import ArmPlan, Plan
@@ -38,6 +40,7 @@ def same_question(run: JudgedRun, baseline: JudgedRun) -> bool:
 def _question(run: JudgedRun) -> Iterator[tuple[str, str | None]]:
     yield from _experiment(run.plan)
     for arm in run.plan.arms:
+        yield from _asked(arm)
         yield f"{arm.name}: patch", arm.patch
 
 
@@ -50,6 +53,7 @@ def _fields(run: JudgedRun, arms: set[str]) -> Iterator[tuple[str, str | None]]:
     yield "arms", ", ".join(arm.name for arm in plan.arms)
     for arm in plan.arms:
         if arm.name in arms:
+            yield from _asked(arm)
             # Without the interpreter: which one it is, `engine identity` says.
             for flag, value in _flags(arm.launch.argv[1:]).items():
                 yield f"{arm.name}: {flag}", value
@@ -74,6 +78,56 @@ def _experiment(plan: Plan) -> Iterator[tuple[str, str]]:
     yield "top_logprobs", str(plan.top_logprobs)
     yield "speculative tokens", str(plan.speculative_tokens)
     yield "seed", str(plan.seed)
+    yield "prompts", _hash(plan.model_dump(mode="json", include={"prompts", "chats"}))
+    yield "suite", _suite(plan)
+    yield "cold requests", _cold(plan)
+
+
+def _suite(plan: Plan) -> str:
+    if plan.suite is None:
+        return "none"
+    items = plan.suite.model_dump(mode="json")["items"]
+    return (
+        f"{len(items)} items {_hash(items)}, {plan.suite.runs} runs,"
+        f" structured output {'on' if plan.suite.structured_output else 'off'},"
+        f" model {'trained' if plan.suite.model_trained else 'random'}"
+    )
+
+
+def _cold(plan: Plan) -> str:
+    told = plan.throughput
+    if told is None:
+        return "none"
+    lengths = ", ".join(str(run.prompt_tokens) for run in plan.arms[0].cold)
+    text = _hash(told.model_dump(mode="json", include={"corpus", "spans"}))
+    return (
+        f"{lengths} tokens {text}, {told.repeats} of each, {told.max_tokens} generated,"
+        f" each length for {told.hold_s} s at least"
+    )
+
+
+def _asked(arm: ArmPlan) -> Iterator[tuple[str, str]]:
+    """What is sent to a start, in which order and how many at once.
+
+    Salts are left out: only which cells share one matters.
+    """
+    sent = [
+        [cell, probe.role, probe.prompt, probe.endpoint, probe.repeat]
+        for cell, volley in arm.volleys
+        for probe in volley
+    ]
+    warm_up = [[probe.role, probe.prompt, probe.endpoint] for probe in arm.warm_up]
+    shape = [[cell.id, cell.place, cell.concurrency, cell.shares_salt] for cell in arm.cells]
+    at_once = max((cell.concurrency for cell in arm.cells), default=1)
+    yield (
+        f"{arm.name}: requests",
+        f"{arm.cell}, {len(arm.cells)} cells, {at_once} at once, {_hash([warm_up, shape, sent])}",
+    )
+
+
+def _hash(value: object) -> str:
+    """The first 12 digits of a SHA-256 over its JSON."""
+    return sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:12]
 
 
 def _flags(arguments: Sequence[str]) -> dict[str, str]:

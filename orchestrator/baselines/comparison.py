@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from orchestrator.baselines.changes import cell_changes, digest_change, may_compare_digests
 from orchestrator.baselines.comparability import differences, same_question
+from orchestrator.baselines.speeds import cold_speeds
 from orchestrator.baselines.wording import Found, sentence_of, unsure_arms
 from orchestrator.model.comparison import (
     CellChange,
@@ -37,14 +38,17 @@ def compare_runs(run: JudgedRun, baseline: JudgedRun) -> Comparison:
     differing, unknown = differences(run, baseline)
     changes = () if differing else tuple(_changes(run, baseline))
     cells = [] if differing else _pairs(run, baseline)
+    cold = () if differing else tuple(cold_speeds(run, baseline))
     missing = () if differing else tuple(_missing(run, cells))
     found = Found(
         result=_result(run, baseline, differing, changes, missing),
         differing=differing,
+        unknown=unknown,
         perhaps_fixed=_stopped_diverging(run, baseline),
         cells=len(cells),
         not_compared=missing,
         changes=changes,
+        cold=cold,
     )
     return Comparison(
         run=run.name,
@@ -60,6 +64,7 @@ def compare_runs(run: JudgedRun, baseline: JudgedRun) -> Comparison:
         cells=found.cells,
         not_compared=missing,
         changes=changes,
+        cold=cold,
         digests_compared=sum(may_compare_digests(run, baseline, ours) for ours, _ in cells),
     )
 

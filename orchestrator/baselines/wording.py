@@ -2,13 +2,16 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import get_args
 
 from orchestrator.model.comparison import (
     CellChange,
+    ColdSpeed,
     ComparisonResult,
     FieldDifference,
     JudgedRun,
 )
+from orchestrator.model.stacks import Faster
 from orchestrator.model.verdict import ArmVerdict
 
 _FIELDS_NAMED = 3
@@ -20,10 +23,12 @@ class Found:
 
     result: ComparisonResult
     differing: tuple[FieldDifference, ...]
+    unknown: tuple[FieldDifference, ...]
     perhaps_fixed: tuple[str, ...]
     cells: int
     not_compared: tuple[str, ...]
     changes: tuple[CellChange, ...]
+    cold: tuple[ColdSpeed, ...]
 
 
 def sentence_of(run: JudgedRun, baseline: JudgedRun, found: Found) -> str:
@@ -52,6 +57,15 @@ def sentence_of(run: JudgedRun, baseline: JudgedRun, found: Found) -> str:
             f"Prefill time is beyond the noise between repeats in {len(moved)} of {cells},"
             f" slower in {slower}."
         )
+    if found.cold:
+        words = [speed.ratio.word for speed in found.cold]
+        counts = ", ".join(
+            f"{word} in {words.count(word)}" for word in get_args(Faster) if word in words
+        )
+        parts.append(f"Cold requests, of {len(words)} stacks and lengths: {counts}.")
+    if found.unknown:
+        names = ", ".join(entry.field for entry in found.unknown)
+        parts.append(f"Not recorded by both, so not held against each other: {names}.")
     if found.perhaps_fixed:
         parts.append(_perhaps_fixed(run, baseline, found.perhaps_fixed))
     return " ".join(parts)

@@ -47,7 +47,9 @@ FullOption = Annotated[bool, typer.Option("--full", help="Every document, every 
 ProjectOption = Annotated[
     Path, typer.Option("--project", help="Folder with arms/, launch_profiles/ and runs/.")
 ]
-RunArgument = Annotated[Path, typer.Argument(help="Folder of a run.")]
+RunArgument = Annotated[
+    str, typer.Argument(help="latest, a run's name or a beginning of it, or its folder.")
+]
 
 
 class ReportFormat(StrEnum):
@@ -152,11 +154,12 @@ def build_image(
 
 
 @app.command()
-def analyze(run: RunArgument) -> None:
+def analyze(run: RunArgument, project: ProjectOption = Path()) -> None:
     """Judge a run again from its raw files; write nothing."""
+    from orchestrator.cli.listing import find_run
     from orchestrator.cli.showing import print_analysis
 
-    raise typer.Exit(print_analysis(run))
+    raise typer.Exit(print_analysis(find_run(project, run)))
 
 
 @app.command()
@@ -180,10 +183,13 @@ def report(
     project: ProjectOption = Path(),
 ) -> None:
     """Print a run's report, made anew from its raw files."""
+    from orchestrator.cli.listing import find_run
+
+    folder = find_run(project, run)
     if form is ReportFormat.COMMENT:
         from orchestrator.cli.sharing import print_comment
 
-        print_comment(project, run, bundle=bundle, repro=repro, raw_data=raw_data)
+        print_comment(project, folder, bundle=bundle, repro=repro, raw_data=raw_data)
         return
     if any(option is not None for option in (bundle, repro, raw_data)):
         raise DefinitionError(
@@ -191,19 +197,22 @@ def report(
         )
     from orchestrator.cli.reporting import print_report
 
-    print_report(run, form)
+    print_report(folder, form)
 
 
 @app.command()
 def compare(
     run: RunArgument,
-    baseline: Annotated[Path, typer.Argument(help="Folder of the run to hold it to.")],
+    baseline: Annotated[str, typer.Argument(help="The run to hold it to, named likewise.")],
     as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+    project: ProjectOption = Path(),
 ) -> None:
     """Set a run beside a baseline; refused where a field that matters differs."""
     from orchestrator.cli.comparing import print_comparison
+    from orchestrator.cli.listing import find_run
 
-    raise typer.Exit(print_comparison(run, baseline, as_json=as_json))
+    folders = (find_run(project, run), find_run(project, baseline))
+    raise typer.Exit(print_comparison(*folders, as_json=as_json))
 
 
 @app.command()
@@ -238,9 +247,10 @@ def trim(
     project: ProjectOption = Path(),
 ) -> None:
     """Copy what `analyze` needs of a run, with this machine's paths replaced."""
+    from orchestrator.cli.listing import find_run
     from orchestrator.cli.showing import print_trimming
 
-    print_trimming(project, run, target)
+    print_trimming(project, find_run(project, run), target)
 
 
 @app.command()
@@ -329,7 +339,7 @@ def list_runs(
 
 @app.command()
 def show(
-    run: Annotated[str, typer.Argument(help="latest, a beginning of its name, or its folder.")],
+    run: RunArgument,
     project: ProjectOption = Path(),
 ) -> None:
     """Show what a run is, and what it came to."""

@@ -12,7 +12,7 @@ from orchestrator.judging.measured import ArmEvidence
 from orchestrator.model.comparison import JudgedRun
 from orchestrator.model.plan import Plan
 from orchestrator.model.provenance import ArmProvenance
-from orchestrator.reporting.comparison import change_table, field_table
+from orchestrator.reporting.comparison import change_table, field_table, speed_table
 from orchestrator.runner import judge_evidence, stored_evidence
 
 
@@ -36,6 +36,8 @@ def print_comparison(run: Path, baseline: Path, *, as_json: bool) -> int:
             console.print(field_table(fields))
     if comparison.changes:
         console.print(change_table(comparison.changes))
+    if comparison.cold:
+        console.print(speed_table(comparison.cold))
     if not comparison.differing:
         console.print(
             Text(
@@ -65,6 +67,7 @@ def judged_run(folder: Path) -> JudgedRun:
         pins=_pins(store, [store.provenance(arm.name) for arm in plan.arms]),
         patches={name: found.provenance for name, found in overlays.items() if found is not None},
         references=_references(evidence),
+        cold={arm.plan.name: arm.cold for arm in evidence},
     )
 
 

@@ -47,15 +47,23 @@ def moment(text: str) -> datetime:
 
 
 def find_run(project: Path, text: str) -> Path:
-    """The folder of the run that somebody names: a path, `latest`, or a beginning of its name.
+    """The folder of the run that a command's RUN names.
+
+    A run's folder, also a trimmed one; `latest`; a run's name or a beginning that only it has.
 
     Raises:
         DefinitionError: No run, or more than one, is named so.
+        RunFolderError: It is a folder, and not a run's.
     """
-    if (Path(text) / "plan.json").is_file():
-        return Path(text)
-    runs = project / "runs"
-    return runs / named(read_runs(runs).runs, text).name
+    folder, runs = Path(text), project / "runs"
+    if RunStore(folder).has("plan.json"):
+        return folder
+    try:
+        return runs / named(read_runs(runs).runs, text).name
+    except DefinitionError:
+        if folder.is_dir():
+            RunStore.open(folder)  # says why it is none
+        raise
 
 
 def run_name(project: Path, run: Path) -> str:

@@ -1,6 +1,6 @@
 """`nightly.toml`: read, and held against what it names, before anything is started."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,6 +28,8 @@ def checked_config(project: Path, file: Path) -> Checked:
     Raises:
         DefinitionError: Names the file and the key that is wrong.
     """
+    if file.is_dir():
+        raise DefinitionError(file, "is a folder; name the TOML file in it")
     if not file.is_file():
         raise DefinitionError(file, "there is no such file; docs/nightly.md shows one")
     config = validated(file, read_table(file), NightlyConfig)
@@ -44,25 +46,44 @@ def checked_config(project: Path, file: Path) -> Checked:
 
 
 def _check_definitions(definitions: Definitions, entry: NightlyEntry) -> None:
-    experiment = definitions.experiment(entry.experiment)
-    profile = definitions.profile(entry.profile)
-    if isinstance(profile, DockerProfile) and not is_pinned(profile.image):
-        raise DefinitionError(
-            "profile",
-            f"{entry.profile} names its image by a tag, which may stand for another image tomorrow:"
-            " pin it by digest or by local image id",
-        )
-    known = [arm.name for arm in experiment.arms]
+    asked = definitions.suite(entry.experiment) or definitions.experiment(entry.experiment)
+    known = [arm.name for arm in asked.arms]
     for arm in entry.arms:
         if arm not in known:
             raise DefinitionError("arms", f"no arm {arm}; there are {', '.join(known)}")
+    for name in _profiles(asked.stacks, entry):
+        profile = definitions.profile(name)
+        if isinstance(profile, DockerProfile) and not is_pinned(profile.image):
+            raise DefinitionError(
+                "profile",
+                f"{name} names its image by a tag, which may stand for another image tomorrow:"
+                " pin it by digest or by local image id",
+            )
+
+
+def _profiles(stacks: Sequence[str], entry: NightlyEntry) -> Sequence[str]:
+    """Of an experiment whose arms name theirs (`stacks`), or the entry's own: never both."""
+    if stacks and entry.profile is not None:
+        raise DefinitionError(
+            "profile",
+            f"the arms of {entry.experiment} name their own ({', '.join(stacks)}); leave it out",
+        )
+    if stacks:
+        return stacks
+    if entry.profile is None:
+        raise DefinitionError(
+            "profile", f"is missing, and the arms of {entry.experiment} name none"
+        )
+    return (entry.profile,)
 
 
 def _check_baseline(entry: NightlyEntry, baseline: JudgedRun) -> None:
     """A run that cannot be a baseline would make every night's answer the same."""
-    there = f"{baseline.plan.experiment} on {baseline.plan.profile}"
-    if there != entry.title:
-        raise DefinitionError("baseline", f"{entry.baseline} is a run of {there}")
+    plan = baseline.plan
+    if plan.experiment != entry.experiment or entry.profile not in (None, plan.profile):
+        raise DefinitionError(
+            "baseline", f"{entry.baseline} is a run of {plan.experiment} on {plan.profile}"
+        )
     if baseline.verdict.result in ("failed", "inconclusive"):
         raise DefinitionError(
             "baseline", f"{entry.baseline} is {baseline.verdict.result}: nothing can be held to it"

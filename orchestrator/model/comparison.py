@@ -1,12 +1,13 @@
 """A run set beside a baseline: what is compared, and what came of it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from orchestrator.model.patch import PatchProvenance
 from orchestrator.model.plan import Plan
 from orchestrator.model.record import Record
+from orchestrator.model.stacks import ColdResult, Ratio
 from orchestrator.model.verdict import RunVerdict
 
 ComparisonResult = Literal[
@@ -33,6 +34,9 @@ class JudgedRun:
     references: Mapping[tuple[str, str], frozenset[str]]
     """By arm and document: the digests (token-id order) that its reference cells gave."""
 
+    cold: Mapping[str, Sequence[ColdResult]]
+    """By arm; nothing where no cold request was planned."""
+
 
 class FieldDifference(Record):
     """A field that must match and does not; or one that at least one side does not know."""
@@ -51,6 +55,15 @@ class CellChange(Record):
     run: str
     baseline: str
     effect: Effect
+
+
+class ColdSpeed(Record):
+    """One column's cold requests of one length."""
+
+    column: str
+    prompt_tokens: int
+    ratio: Ratio
+    """Of this run's speed over the baseline's."""
 
 
 class Comparison(Record):
@@ -82,5 +95,8 @@ class Comparison(Record):
     """Planned cells, `ARM, CELL`, on which at least one of the runs has no verdict."""
 
     changes: tuple[CellChange, ...]
+    cold: tuple[ColdSpeed, ...]
+    """Changes no result; empty when nothing was compared, or no cold request was planned."""
+
     digests_compared: int
     """Cells whose digests could be set side by side, since their reference cells agree."""

@@ -107,6 +107,24 @@ class Mount(Record):
     read_only: bool = True
 
 
+Capability = Literal[
+    "AUDIT_CONTROL", "AUDIT_READ", "AUDIT_WRITE", "BLOCK_SUSPEND", "BPF", "CHECKPOINT_RESTORE",
+    "CHOWN", "DAC_OVERRIDE", "DAC_READ_SEARCH", "FOWNER", "FSETID", "IPC_LOCK", "IPC_OWNER", "KILL",
+    "LEASE", "LINUX_IMMUTABLE", "MAC_ADMIN", "MAC_OVERRIDE", "MKNOD", "NET_ADMIN",
+    "NET_BIND_SERVICE", "NET_BROADCAST", "NET_RAW", "PERFMON", "SETFCAP", "SETGID", "SETPCAP",
+    "SETUID", "SYSLOG", "SYS_ADMIN", "SYS_BOOT", "SYS_CHROOT", "SYS_MODULE", "SYS_NICE",
+    "SYS_PACCT", "SYS_PTRACE", "SYS_RAWIO", "SYS_RESOURCE", "SYS_TIME", "SYS_TTY_CONFIG",
+    "WAKE_ALARM",
+]  # fmt: skip
+"""All of capabilities(7), Linux 6.18, without `CAP_`."""
+
+LimitName = Literal[
+    "as", "core", "cpu", "data", "fsize", "locks", "memlock", "msgqueue", "nice", "nofile", "nproc",
+    "rss", "rtprio", "rttime", "sigpending", "stack",
+]  # fmt: skip
+"""All of getrlimit(2), as in /etc/security/limits.conf."""
+
+
 class Resources(Record):
     """What a container may use of the machine, beyond what every container of ours gets."""
 
@@ -121,10 +139,10 @@ class Resources(Record):
 
     ipc: Literal["private", "host"] = "private"
 
-    ulimits: dict[str, Ulimit] = Field(default_factory=dict)
+    ulimits: dict[LimitName, Ulimit] = Field(default_factory=dict)
     """By the name in /etc/security/limits.conf, such as `memlock` (bytes) or `nofile` (files)."""
 
-    capabilities: tuple[Annotated[str, StringConstraints(pattern=r"^[A-Z][A-Z_]+$")], ...] = ()
+    capabilities: tuple[Capability, ...] = ()
     """Without `CAP_`, such as `SYS_PTRACE`. Every other one is dropped."""
 
     new_privileges: bool = False

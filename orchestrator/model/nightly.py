@@ -23,7 +23,9 @@ class NightlyEntry(Record):
     """One experiment on one profile, held to one earlier run."""
 
     experiment: Name
-    profile: Name
+    profile: Name | None = None
+    """`None` where the experiment's arms name their own."""
+
     baseline: str = Field(min_length=1)
     """Folder of a run, absolute or from the project's folder on."""
 
@@ -37,7 +39,7 @@ class NightlyEntry(Record):
     @property
     def title(self) -> str:
         """As it is told in a line."""
-        return f"{self.experiment} on {self.profile}"
+        return self.experiment if self.profile is None else f"{self.experiment} on {self.profile}"
 
 
 class NightlyConfig(Record):

@@ -48,7 +48,8 @@ class ColdResult(Record):
     """By the server's own histogram, from its scheduling to its first token."""
 
     decode_tokens_per_s: float | None
-    """Tokens after the first one, over the time from its arrival to the last one's."""
+    """Tokens after the first one, over the time from its arrival to the last one's; `None` where
+    one of these two was read together with its neighbour."""
 
     draft_tokens: int | None
     accepted_tokens: int | None

@@ -12,12 +12,13 @@ from orchestrator.model.plan import Plan
 from orchestrator.model.provenance import ArmProvenance
 from orchestrator.model.sharing import Attachments
 from orchestrator.model.verdict import ArmVerdict, RunVerdict
-from orchestrator.pricing import prices
+from orchestrator.pricing import Price, prices
 from orchestrator.reporting.claims import claims, limits, setup
-from orchestrator.reporting.figures import launch_command
+from orchestrator.reporting.figures import PRICES, launch_command
 from orchestrator.reporting.markdown import TEMPLATES
 from orchestrator.reporting.method import method, words
 from orchestrator.reporting.rows import differences, rows
+from orchestrator.reporting.stacks import stacks_section
 from orchestrator.scrubbing import PLACES, SECRETS, Scrubber
 
 LIMIT_CHARACTERS = 65_536
@@ -29,7 +30,13 @@ _PORT = "8000"
 _PATTERNS = 4
 """Of cached tokens, that one line of the arms' table names."""
 
-LEFT_OUT = ("the stable cells", "every cell", "what moved in each cell", "the text of the patch")
+LEFT_OUT = (
+    "the stable cells",
+    "every cell",
+    "what moved in each cell",
+    "the figures of the stacks",
+    "the text of the patch",
+)
 """What a comment that would be too long does without, in this order."""
 
 
@@ -76,7 +83,10 @@ def comment(
         "arms": [(arm, setup(arm), _cached(arm, verdict)) for arm in verdict.arms],
         "rows": rows(verdict),
         "moved": differences(verdict),
-        "prices": () if plan.control is None else prices(verdict, plan.control),
+        "depth": 3,
+        "stacks": None if verdict.stacks is None else stacks_section(verdict.stacks),
+        "prices": _prices(plan, verdict),
+        "price_words": PRICES,
         "launches": _launches(plan, scrubber),
         "command": shlex.join(start.command),
         "clean": scrubber.clean,
@@ -94,6 +104,11 @@ def comment(
         f" are left out; GitHub takes {LIMIT_CHARACTERS:,}: run fewer arms (--arm), or post"
         " the bundle's report.md"
     )
+
+
+def _prices(plan: Plan, verdict: RunVerdict) -> tuple[Price, ...]:
+    """None beside stacks: one kind of ratio in a comment."""
+    return () if plan.control is None or verdict.stacks else prices(verdict, plan.control)
 
 
 def _made_of(made: ArmProvenance) -> str:

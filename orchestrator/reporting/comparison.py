@@ -6,7 +6,7 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from orchestrator.model.comparison import CellChange, FieldDifference
+from orchestrator.model.comparison import CellChange, ColdSpeed, FieldDifference
 
 _STYLES = {"worse": "bold red", "cannot say": "yellow", "other": "", "remark": "dim"}
 
@@ -25,6 +25,24 @@ def change_table(changes: Sequence[CellChange]) -> Table:
     for change in changes:
         texts = (change.arm, change.cell, change.what, change.baseline, change.run, change.effect)
         result.add_row(*map(Text, texts), style=_STYLES[change.effect])
+    return result
+
+
+def speed_table(speeds: Sequence[ColdSpeed]) -> Table:
+    """One row a column and length; the ratio is of speeds, so above 1 the run is faster."""
+    result = _table("stack", "cold tokens", "speed over the baseline's", "interval", "", "why")
+    for speed in speeds:
+        ratio = speed.ratio
+        between = ratio.interval
+        texts = (
+            speed.column,
+            str(speed.prompt_tokens),
+            "unknown" if ratio.median is None else f"{ratio.median:.3f}",
+            "none" if between is None else f"{between.low:.3f} to {between.high:.3f}",
+            ratio.word,
+            ratio.reason,
+        )
+        result.add_row(*map(Text, texts))
     return result
 
 

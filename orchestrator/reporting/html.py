@@ -20,7 +20,14 @@ from orchestrator.reporting.charts.movement import movement_chart
 from orchestrator.reporting.charts.stacks import ratios_chart, speeds_chart
 from orchestrator.reporting.charts.times import prefill_chart
 from orchestrator.reporting.company import company_rows
-from orchestrator.reporting.figures import ABSENT, launch_command, milliseconds, ratio
+from orchestrator.reporting.figures import (
+    ABSENT,
+    PRICES,
+    later_ratio,
+    launch_command,
+    milliseconds,
+    ratio,
+)
 from orchestrator.reporting.grid import ArmGrid, grid
 from orchestrator.reporting.origins import origin_pictures
 from orchestrator.reporting.scan import SIGN, Scan, scans
@@ -37,6 +44,7 @@ _TEMPLATES = Environment(
 _TEMPLATES.filters |= {
     "ms": milliseconds,
     "ratio": ratio,
+    "later_ratio": later_ratio,
     "signed": lambda value: ABSENT if value is None else f"{value:+.4g}",
 }
 
@@ -126,7 +134,8 @@ def html(
         reasons=list(dict.fromkeys(cell.reason for arm in verdict.arms for cell in arm.cells)),
         scans=[_drawn_scan(scan, plan.block_size_tokens) for scan in scans(plan, verdict)],
         scan_signs=SIGN,
-        prices=priced,
+        prices=priced if verdict.stacks is None else (),  # one kind of ratio in a report
+        price_words=PRICES,
         advice=advice(priced) if priced else None,
         moved=[moved for moved in map(_moved, grids, exhibits.arms) if moved is not None],
         origins=origin_pictures(plan),

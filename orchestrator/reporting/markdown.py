@@ -9,7 +9,7 @@ from orchestrator.model.resumption import KeptArm
 from orchestrator.model.verdict import ArmVerdict, RunVerdict
 from orchestrator.pricing import advice, prices
 from orchestrator.reporting.company import company_rows
-from orchestrator.reporting.figures import launch_command, milliseconds, ratio
+from orchestrator.reporting.figures import PRICES, later_ratio, launch_command, milliseconds, ratio
 from orchestrator.reporting.rows import differences, rows
 from orchestrator.reporting.scan import SIGNS, scans
 from orchestrator.reporting.stacks import stacks_section
@@ -33,7 +33,7 @@ def _cell(text: object) -> str:
     return plain
 
 
-TEMPLATES.filters |= {"cell": _cell, "ms": milliseconds, "ratio": ratio}
+TEMPLATES.filters |= {"cell": _cell, "ms": milliseconds, "ratio": ratio, "later_ratio": later_ratio}
 
 
 def markdown(plan: Plan, verdict: RunVerdict, *, command: str, made: Sequence[KeptArm] = ()) -> str:
@@ -63,8 +63,10 @@ def markdown(plan: Plan, verdict: RunVerdict, *, command: str, made: Sequence[Ke
         scans=scans(plan, verdict),
         memory=_memory(verdict),
         signs=SIGNS,
+        depth=2,
         stacks=None if verdict.stacks is None else stacks_section(verdict.stacks),
-        prices=priced,
+        prices=priced if verdict.stacks is None else (),  # one kind of ratio in a report
+        price_words=PRICES,
         advice=advice(priced) if priced else None,
     )
 

@@ -6,6 +6,7 @@ from itertools import chain
 import psutil
 
 from orchestrator.adapters import nvidia_smi
+from orchestrator.adapters.engine_place import engine_place
 from orchestrator.adapters.engine_preparation import default_cache
 from orchestrator.adapters.engine_recipe import load_recipe
 from orchestrator.adapters.gpu_holders import gpu_holders
@@ -44,6 +45,8 @@ def machine(asked: Asked) -> Check:
 def memory(asked: Asked) -> Check:
     """Room for a server, above the floor at which it would be killed."""
     name = "memory"
+    if _elsewhere(asked):
+        return cannot_say(name, "the server's machine is another one", "run doctor there")
     limits = asked.profile.host
     available = psutil.virtual_memory().available
     told = f"{_gib(available)} available"
@@ -98,6 +101,8 @@ def leftovers(asked: Asked) -> Check:
 def rivals(asked: Asked) -> Check:
     """Nobody holds a GPU, ourselves in another run included."""
     name = "rivals"
+    if _elsewhere(asked):
+        return cannot_say(name, "the server's machine is another one", "run doctor there")
     holders = gpu_holders(asked.client)
     if holders is None and nvidia_smi.is_here():
         return cannot_say(name, "nvidia-smi fails", "run it, and repair the driver")
@@ -109,6 +114,11 @@ def rivals(asked: Asked) -> Check:
         )
         return failed(name, told, "end them, or wait: two servers on a GPU change each other")
     return ok(name, "nobody holds a GPU")
+
+
+def _elsewhere(asked: Asked) -> bool:
+    """Whether the server would be on another machine than this one, whose readings say nothing."""
+    return isinstance(asked.profile, DockerProfile) and engine_place() is not None
 
 
 def _gib(size_bytes: int) -> str:
