@@ -3,8 +3,8 @@
 import docker
 import pytest
 
-from orchestrator.adapters.docker_engine import docker_engine, find_image, image_is_pinned
-from orchestrator.errors import DefinitionError, HostError
+from orchestrator.adapters.docker_engine import docker_engine, find_image
+from orchestrator.errors import HostError
 from orchestrator.model.container import DigestPin, ImagePin, LocalPin, TagPin
 
 
@@ -56,15 +56,6 @@ def test_a_digest_that_begins_otherwise_is_refused(
 
     with pytest.raises(HostError, match="the profile's begins sha256:fc120ece"):
         find_image(docker_client, pin, "linux/amd64")
-
-
-def test_only_a_tag_is_no_pin() -> None:
-    """What is compared over days must be one image for ever."""
-    image_is_pinned("profile.toml", LocalPin(kind="local", id=f"sha256:{'0' * 64}"))
-    image_is_pinned("profile.toml", DigestPin(kind="digest", reference=f"a@sha256:{'0' * 64}"))
-
-    with pytest.raises(DefinitionError, match=r"profile\.toml: image: a:1 is a tag"):
-        image_is_pinned("profile.toml", tagged("a:1"))
 
 
 def test_an_engine_that_does_not_answer_is_told_in_a_sentence(

@@ -106,6 +106,43 @@ def test_an_experiment_is_predicted_cell_by_cell(call: Call) -> None:
     assert "cached 32; chunks 32-64* 64-112" in output
 
 
+def test_an_experiment_is_predicted_on_the_miniature_as_it_would_be_run(call: Call) -> None:
+    """With the lengths that `run` takes when nothing else is said."""
+    code, output, _ = call("predict", "three-arm", "--profile", "miniature", "--project", PROJECT)
+
+    assert code == 0
+    assert "contaminated, hu-szerzodes-raktarberlet/a60/measured" in output
+
+
+def test_a_prediction_on_the_miniature_says_so(call: Call) -> None:
+    """It is no vLLM, and its engine comes with this program."""
+    pair = ("--pair", "62:80:40", "--project", PROJECT)
+    _, output, _ = call("predict", "--profile", "miniature", *pair)
+
+    assert "MINIATURE: not vLLM" in output.splitlines()[0]
+    assert "its engine is not here" not in output
+
+
+def test_a_profile_whose_model_is_not_here_predicts_all_the_same(call: Call) -> None:
+    """Nothing of a model is needed; only the engine's own scheduler could not be asked."""
+    pair = ("--pair", "3196:3259:3052", "--project", PROJECT)
+    code, output, _ = call("predict", "--profile", "gb10-vllm-0.29.0", *pair)
+
+    assert code == 0
+    assert "its own scheduler was not asked" in output
+
+
+def test_the_help_shows_the_forms_as_they_are_typed(
+    call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No part of them is taken for an emoji."""
+    monkeypatch.setenv("COLUMNS", "200")
+    _, output, _ = call("predict", "--help")
+
+    assert "3196:3259:3052" in output
+    assert "3190-3205:3259:3052" in output
+
+
 def test_a_trace_counts_requests_of_mixed_origin(
     call: Call,
     tmp_path: Path,
@@ -128,6 +165,14 @@ def test_a_trace_counts_requests_of_mixed_origin(
         (["--pair", "12"], "--pair 12: must be A:B or A:B:SHARED"),
         (["--range", "1:2:3"], "--range 1:2:3: must be A1-A2:B:SHARED"),
         (["--pair", "10:20:15"], "--pair 10:20:15: A and B cannot share more"),
+        (["--pair", "0:80:0"], "--pair 0:80:0: A and B have at least one token"),
+        (["--pair", "62:0:0"], "--pair 62:0:0: A and B have at least one token"),
+        (["--range", "0-9:80:0"], "--range 0-9:80:0: A and B have at least one token"),
+        (["--range", "9-3:80:0"], "--range 9-3:80:0: A1 is above A2"),
+        (["three-arm", "--block", "64"], "--block: goes with --pair"),
+        (["three-arm", "--budget", "64"], "--budget: goes with --pair"),
+        (["three-arm", "--no-speculative"], "--speculative: goes with --pair"),
+        (["concurrency"], "predict concurrency: nothing is predicted of it"),
         (["--trace", "/no/such/file"], "cannot be read"),
         ([], "give an experiment, --pair, --range or --trace"),
     ],

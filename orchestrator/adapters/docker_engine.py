@@ -13,7 +13,7 @@ from docker.errors import APIError, DockerException, ImageNotFound
 
 from orchestrator.adapters.engine_place import SshPlace, engine_place
 from orchestrator.adapters.ssh_tunnel import engine_tunnel
-from orchestrator.errors import DefinitionError, HostError
+from orchestrator.errors import HostError
 from orchestrator.model.container import DigestPin, LocalPin, Platform, TagPin, stated
 from orchestrator.model.provenance import ImageFacts
 
@@ -114,25 +114,6 @@ def _check_platform(name: str, wanted: str, image: str, machine: str) -> None:
         raise HostError(
             f"the engine's machine is {machine}, the profile's platform is {wanted}: it would be"
             " emulated, and an emulated processor's numbers are not evidence"
-        )
-
-
-def image_is_pinned(where: object, pin: DigestPin | LocalPin | TagPin) -> None:
-    """Refuse an image that may be another one tomorrow.
-
-    Args:
-        where: The profile's file, for the message.
-        pin: Its image.
-
-    Raises:
-        DefinitionError: It is named by a tag.
-    """
-    if isinstance(pin, TagPin):
-        raise DefinitionError(
-            where,
-            f"image: {pin.reference} is a tag, and what it stands for can change; pin the digest"
-            ' (kind = "digest") that `docker image inspect` shows under RepoDigests, or the id'
-            ' (kind = "local") of an image that was built here',
         )
 
 

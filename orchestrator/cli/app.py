@@ -257,10 +257,12 @@ def trim(
 def predict(
     experiment: Annotated[str | None, typer.Argument(help="Name of a file in arms/.")] = None,
     pair: Annotated[
-        list[str] | None, typer.Option("--pair", help="A:B or A:B:SHARED, in tokens; repeatable.")
+        list[str] | None,
+        typer.Option("--pair", help="Tokens of A, B, and shared: 3196:3259:3052; repeatable."),
     ] = None,
     a_range: Annotated[
-        list[str] | None, typer.Option("--range", help="A1-A2:B:SHARED, in tokens; repeatable.")
+        list[str] | None,
+        typer.Option("--range", help="The same, A a range: 3190-3205:3259:3052."),
     ] = None,
     trace: Annotated[
         Path | None, typer.Option("--trace", help='JSON lines: {"prompt": [ids], "cache_salt": …}.')

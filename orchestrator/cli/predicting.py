@@ -76,6 +76,10 @@ def print_predictions(project: Path, question: Question) -> None:
         console.print(Text(line), soft_wrap=True)
 
     answers = list(_answers(project, profile, question))
+    if not answers and question.experiment is not None:
+        raise DefinitionError(
+            f"predict {question.experiment}", "nothing is predicted of it: no cell of it is serial"
+        )
     if not answers:
         raise DefinitionError("predict", "give an experiment, --pair, --range or --trace")
     if question.as_json:
@@ -99,8 +103,11 @@ def _answers(project: Path, profile: AnyProfile, question: Question) -> Iterator
     pairs += [pair for text in question.ranges for pair in _range(text)]
     releases = _releases(profile, question)
     for release in releases:
+        engine = f"vLLM {release.version}"
+        if _is_miniature(profile) and not question.versions:
+            engine = f"{profile.vllm_version}, with the split of {engine}"
         for pair in pairs:
-            yield _predict_pair(pair, release, brief=bool(question.ranges))
+            yield _predict_pair(pair, release, engine, brief=bool(question.ranges))
         if question.trace is not None:
             yield _predict_trace(question.trace, release)
     if question.versions:
@@ -109,13 +116,30 @@ def _answers(project: Path, profile: AnyProfile, question: Question) -> Iterator
             as_json={"releases": [release.as_json for release in releases]},
         )
     if question.experiment is not None:
-        plan = resolve_plan(project, question.experiment, question.profile, "full", [], None).plan
+        _refuse_settings(question)
+        plan = resolve_plan(project, question.experiment, question.profile, "plain", [], None).plan
         if plan.suite is not None:
             raise DefinitionError(
                 f"predict {question.experiment}",
                 "is a suite: the server renders its prompts, so nothing is predicted of them",
             )
         yield from _predict_plan(plan)
+
+
+def _refuse_settings(question: Question) -> None:
+    """An experiment's are its profile's; what would be ignored is refused."""
+    given = {
+        "--block": question.block,
+        "--budget": question.budget,
+        "--speculative": question.speculative,
+    }
+    for flag, value in given.items():
+        if value is not None:
+            raise DefinitionError(flag, "goes with --pair, --range and --trace, not an experiment")
+
+
+def _is_miniature(profile: AnyProfile) -> bool:
+    return "not vLLM" in profile.vllm_version
 
 
 def _releases(profile: AnyProfile, question: Question) -> list[Release]:
@@ -142,6 +166,8 @@ def _pair(text: str) -> Pair:
     if match is None:
         raise DefinitionError(f"--pair {text}", "must be A:B or A:B:SHARED, in tokens")
     a, b, shared = match.groups()
+    if not int(a) or not int(b):
+        raise DefinitionError(f"--pair {text}", "A and B have at least one token")
     return Pair(a=int(a), b=int(b), shared=None if shared is None else int(shared))
 
 
@@ -150,17 +176,21 @@ def _range(text: str) -> list[Pair]:
     if match is None:
         raise DefinitionError(f"--range {text}", "must be A1-A2:B:SHARED, in tokens")
     first, last, b, shared = map(int, match.groups())
+    if not first or not b:
+        raise DefinitionError(f"--range {text}", "A and B have at least one token")
+    if first > last:
+        raise DefinitionError(f"--range {text}", "A1 is above A2")
     return [Pair(a=a, b=b, shared=shared) for a in range(first, last + 1)]
 
 
-def _predict_pair(pair: Pair, release: Release, *, brief: bool) -> _Answer:
+def _predict_pair(pair: Pair, release: Release, engine: str, *, brief: bool) -> _Answer:
     settings = release.settings
     ranges = predict_pair(pair, settings, repeats=_REPEATS, max_tokens=1)
     names = ["A", *(f"B#{number}" for number in range(1, _REPEATS + 1))]
     lengths = [pair.a, *[pair.b] * _REPEATS]
     said = pair_eligibility(ranges)
     title = f"A {pair.a}, B {pair.b}, shared {'unknown' if pair.shared is None else pair.shared}"
-    lines = [f"{title}, vLLM {release.version}, block {settings.block_tokens}: {said}"]
+    lines = [f"{title}, {engine}, block {settings.block_tokens}: {said}"]
     for entry in ranges:
         if brief:
             cached = ", ".join(str(request.cached_tokens) for request in entry.cell.requests[1:])
@@ -260,10 +290,16 @@ def _trace_lines(path: Path) -> Iterator[TraceLine]:
 
 def _engines_own_word(definitions: Definitions, profile: AnyProfile) -> str:
     """Hold our rule against the function in the engine's own source, where the engine is there."""
-    engine = engine_files(definitions, profile, None)
+    if _is_miniature(profile):
+        return f"{profile.name}: {profile.vllm_version}; it follows our rule, so it was not asked"
+    try:
+        engine = engine_files(definitions, profile, None)
+    except DefinitionError as error:
+        return f"{profile.name}: its own scheduler was not asked: {error}"
     wanted = scheduler_settings(profile)
-    there = engine.container is not None or Path(engine.python).exists()
-    if wanted is None or not there or "not vLLM" in profile.vllm_version:
+    if wanted is None:
+        return f"{profile.name}: no rule of ours is known for {profile.vllm_version}"
+    if engine.container is None and not Path(engine.python).exists():
         return f"{profile.name}: its engine is not here, so its own scheduler was not asked"
     cases = split_panel(PANEL_CASES, seed=0)
     try:
