@@ -51,10 +51,8 @@ def test_a_damaged_file_of_a_run_is_a_result_or_a_named_error(
     tmp_path: Path,
     data: st.DataObject,
 ) -> None:
-    """Never a traceback; and no cell of an arm whose records cannot be read is claimed anything."""
-    run = tmp_path / "damaged"
-    shutil.rmtree(run, ignore_errors=True)
-    shutil.copytree(stored.root, run)
+    """Never a traceback."""
+    run = _copy(stored, tmp_path / "damaged")
     files = sorted(path for path in run.rglob("*") if path.is_file())
     damaged = data.draw(st.sampled_from(files), label="file")
     damaged.write_bytes(_damage(damaged, data))
@@ -78,9 +76,7 @@ def test_a_response_that_is_cut_anywhere_claims_nothing_about_its_document(
     That other repeats differ is seen all the same, and then not called contamination: one of the
     references did not stand.
     """
-    run = tmp_path / "cut"
-    shutil.rmtree(run, ignore_errors=True)
-    shutil.copytree(stored.root, run)
+    run = _copy(stored, tmp_path / "cut")
     answers = sorted((run / "arms").rglob("*-b*.response.json"))
     answer = data.draw(st.sampled_from(answers), label="answer")
     whole = answer.read_bytes()
@@ -159,6 +155,13 @@ def test_a_log_of_any_bytes_is_scanned(data: st.DataObject) -> None:
 
     assert found.bytes == len(log)
     assert found == scan([log])
+
+
+def _copy(stored: RunStore, target: Path) -> Path:  # noqa: F811 - the fixture
+    """The run anew, in place of what the example before has left."""
+    shutil.rmtree(target, ignore_errors=True)
+    shutil.copytree(stored.root, target)
+    return target
 
 
 def _damage(file: Path, data: st.DataObject) -> bytes:
