@@ -6,7 +6,7 @@ that was not.
 
 from collections.abc import Iterator
 
-from orchestrator.model.plan import Plan
+from orchestrator.model.plan import ArmPlan, Plan
 from orchestrator.model.suite import SuitePlan
 from orchestrator.model.verdict import RunVerdict
 
@@ -37,11 +37,16 @@ def words(verdict: RunVerdict) -> Iterator[str]:
 
 
 def _sending(plan: Plan) -> str:
-    at_once = {arm.name: max(cell.concurrency for cell in arm.cells) for arm in plan.arms}
+    at_once = {arm.name: _most_at_once(arm) for arm in plan.arms}
     together = [f"{count} in {name}" for name, count in at_once.items() if count > 1]
     if not together:
         return "one request at a time"
     return f"measured requests at once ({', '.join(together)}) and all others one at a time"
+
+
+def _most_at_once(arm: ArmPlan) -> int:
+    """An arm of cold requests alone has no cells."""
+    return max((cell.concurrency for cell in arm.cells), default=1)
 
 
 def _pair_sizes(plan: Plan) -> str:
